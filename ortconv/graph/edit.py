@@ -66,9 +66,10 @@ class Inserter:
         like: ir.Value,
         *,
         dtype: ir.DataType | None = None,
+        **attributes: Any,
     ) -> ir.Value:
         """Inserts a node after another, and after those that were inserted there earlier; see `before`."""
-        node = self._node(place, op_type, inputs, like, dtype, "", {})
+        node = self._node(place, op_type, inputs, like, dtype, "", attributes)
         last = self._last.get(place, place)
         assert last.graph is not None
         last.graph.insert_after(last, node)

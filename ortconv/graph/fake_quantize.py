@@ -1,4 +1,4 @@
-"""Quantizers: nodes that round floats to one of 256 levels, as QuantizeLinear and DequantizeLinear do.
+"""Quantizers: nodes that round floats to at most 256 levels, as QuantizeLinear and DequantizeLinear do.
 
 A lowering emits the formula of FakeQuantize and marks it. The pass `qdq_patterns` decides whether QuantizeLinear and
 DequantizeLinear replace it.
@@ -25,19 +25,25 @@ _EXACT = 2e-5
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Quantizer:
-    """Nodes that round floats to (q - point) * scale, with q from 0 to 255.
+    """Nodes that round floats to (q - point) * scale + offset, with q from 0 to 255.
 
     Attributes:
         head: The first of its nodes; its first input is the data.
         tail: The last one.
-        scale: The scale, float32: a scalar, or one per channel along axis 1.
-        point: The zero point.
+        clip: The node that clips the data, where there are fewer than 256 levels; else None.
+        scale: The scale, float32: a scalar, or one per channel.
+        points: The zero points: of the shape of the scale.
+        offset: What the level next to zero is, float64, of the shape of the scale; 0 if zero is a level.
+        axis: The axis of the channels.
     """
 
     head: ir.Node
     tail: ir.Node
+    clip: ir.Node | None
     scale: npt.NDArray[np.float32]
-    point: int
+    points: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.float64]
+    axis: int
 
     @property
     def data(self) -> ir.Value:
@@ -51,31 +57,61 @@ class Quantizer:
         """The output."""
         return self.tail.outputs[0]
 
+    @property
+    def point(self) -> int:
+        """The zero point, where all channels have the same."""
+        return int(self.points.flat[0])
 
-def mark_quantizer(data: ir.Value, head: ir.Value, tail: ir.Value, low: np.ndarray, high: np.ndarray) -> None:
-    """Marks nodes as a quantizer, if it has one zero point for all channels.
+    @property
+    def is_movable(self) -> bool:
+        """Whether its scales per channel can move into the weights around it: along axis 1, with one exact zero."""
+        return self.axis == 1 and not self.offset.any() and bool((self.points == self.point).all())
+
+
+def mark_quantizer(
+    data: ir.Value, head: ir.Value, within: ir.Value, tail: ir.Value, levels: int, low: np.ndarray, high: np.ndarray
+) -> str | None:
+    """Marks nodes as a quantizer.
 
     Args:
         data: The input.
         head: The output of the first node, which has the data and constants as inputs.
+        within: The clipped data, the output of the first node or of the second.
         tail: The output of the last node.
-        low: The lowest of 256 levels; broadcasts to the data.
+        levels: The number of levels.
+        low: The lowest level; broadcasts to the data.
         high: The highest level; broadcasts to the data.
+
+    Returns:
+        Why it is none, or None.
     """
-    first, last = head.producer(), tail.producer()
-    if first is None or last is None or data.dtype != ir.DataType.FLOAT or data.const_value is not None:
-        return
+    first, clip, last = head.producer(), within.producer(), tail.producer()
+    if first is None or clip is None or last is None or data.const_value is not None:
+        return "its data are constant"
+    if data.dtype != ir.DataType.FLOAT:
+        return f"its data are {data.dtype}"
+    if levels > LEVELS:
+        return f"it has {levels} levels, and 8 bits hold {LEVELS}"
     begin, end = np.broadcast_arrays(low.astype(np.float64), high.astype(np.float64))
     several = [axis - begin.ndim for axis, size in enumerate(begin.shape) if size != 1]
-    if several and (data.shape is None or several != [1 - len(data.shape)]):
-        return
-    steps = (end - begin) / (LEVELS - 1)
-    scale = (steps.reshape(-1) if several else steps.reshape(())).astype(np.float32)
-    points = -begin / steps
-    point = int(np.round(points.flat[0]))
-    normal = np.isfinite(scale).all() and (scale >= np.finfo(np.float32).tiny).all()
-    if normal and 0 <= point < LEVELS and bool((np.abs(points - point) < _EXACT).all()):
-        QUANTIZER.set(last, Quantizer(first, last, scale, point))
+    if len(several) > 1:
+        return "its ranges differ along several axes"
+    if several and data.shape is None:
+        return "its ranges differ along an axis, and the rank of its data is not known"
+    shape = (-1,) if several else ()
+    first_level, steps = begin.reshape(shape), ((end - begin) / (levels - 1)).reshape(shape)
+    scale = steps.astype(np.float32)
+    if not (np.isfinite(scale).all() and (scale >= np.finfo(np.float32).tiny).all()):
+        return "its levels are too close for float32"
+    points = np.clip(np.round(-first_level / steps), 0, LEVELS - 1)
+    offset = np.asarray(first_level + points * steps)
+    offset = np.where(np.abs(offset) < _EXACT * steps, 0, offset)
+    assert not several or data.shape is not None
+    axis = len(data.shape) + several[0] if several and data.shape is not None else 1
+    within.type, within.shape = data.type, data.shape
+    cut = None if levels == LEVELS else clip
+    QUANTIZER.set(last, Quantizer(first, last, cut, scale, points.astype(np.int64), offset, axis))
+    return None
 
 
 def quantizers(graph: ir.Graph) -> list[Quantizer]:

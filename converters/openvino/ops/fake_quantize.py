@@ -28,7 +28,7 @@ from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.converters.openvino.weights.fake_quantized import is_folded, quantized_constant
 from ortconv.errors import ConversionError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder
-from ortconv.graph.fake_quantize import LEVELS, mark_quantizer
+from ortconv.graph.fake_quantize import mark_quantizer
 
 _KERNELS = ("Add", "Clip", "Div", "Greater", "LessOrEqual", "Max", "Min", "Mul", "Round", "Sub", "Where")
 _STRIPPED = 65536
@@ -84,8 +84,10 @@ def fake_quantize(
             within = _clipped(b, x, low, high)
             place = (_fused if fused and x.dtype == ir.DataType.FLOAT else _linear)(b, within, *lines[0])
             result = _linear(b, b.op("Round", place), *lines[1])
-            _mark(levels, x, within, result, arrays)
+            _mark(b, levels, x, within, result, arrays)
             return result
+        if data.const_value is None:
+            b.note(f"is computed in floats: {_obstacle(arrays)}")
         steps = scalar(b, levels - 1, x)
         place = b.op("Div", b.op("Sub", x, low), b.op("Sub", high, low))
         step = b.op("Round", b.op("Mul", place, steps))
@@ -151,15 +153,27 @@ def _lines(levels: int, bounds: Sequence[np.ndarray | None], *, fused: bool) -> 
     return (forth, back) if finite and factor.all() else None
 
 
-def _mark(levels: int, x: ir.Value, within: ir.Value, result: ir.Value, bounds: Sequence[np.ndarray | None]) -> None:
-    """Marks the formula as QDQ if QuantizeLinear and DequantizeLinear compute the same."""
-    if levels == LEVELS and _returns_to_range(bounds):
-        low, high = bounds[:2]
-        assert low is not None
-        assert high is not None
+def _mark(
+    b: Builder, levels: int, x: ir.Value, within: ir.Value, result: ir.Value, bounds: Sequence[np.ndarray | None]
+) -> None:
+    """Marks the formula as a quantizer if QuantizeLinear and DequantizeLinear compute the same; else notes why not."""
+    low, high = bounds[:2]
+    assert low is not None
+    assert high is not None
+    reason: str | None = "the results have another range than the data"
+    if _returns_to_range(bounds):
         clip = within.producer()
         inner = None if clip is None or clip.op_type == "Clip" else clip.inputs[0]
-        mark_quantizer(x, within if inner is None else inner, result, low, high)
+        reason = mark_quantizer(x, within if inner is None else inner, within, result, levels, low, high)
+    if reason is not None and x.const_value is None:
+        b.note(f"is computed in floats: {reason}")
+
+
+def _obstacle(bounds: Sequence[np.ndarray | None]) -> str:
+    """Returns why the formula is no pair of linear functions."""
+    if _known(bounds) is None:
+        return "the model computes its ranges"
+    return "a range is empty, turned round or too large"
 
 
 def _returns_to_range(bounds: Sequence[np.ndarray | None]) -> bool:

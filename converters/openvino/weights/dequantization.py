@@ -31,6 +31,8 @@ _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 _BLOCKS_OPSET = 21
 """The first opset with 4-bit integers and blocks."""
+_ROUNDING = 2 * np.finfo(np.float32).eps
+"""How far a weight may be off, relative to the largest one."""
 
 
 def dequantized(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value | None:
@@ -43,10 +45,11 @@ def dequantized(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value | None:
         if found is None:
             continue
         data, points = found
-        if points is not None and not points.any():
-            points = None
         if not _broadcast(scales, points):
             return None
+        if points is not None:
+            points = _without_residues(data, scales, points)
+            points = points if points.any() else None
         layout = _layout(b, data, scales, points)
         return _by_leading_axes(b, data, scales, points) if layout is None else layout.emit(b)
     return None
@@ -185,6 +188,24 @@ def _broadcast(scales: np.ndarray, points: np.ndarray | None) -> bool:
     """Tells whether the shapes of scales and zero points broadcast with each other."""
     pairs = zip(reversed(scales.shape), reversed(() if points is None else points.shape), strict=False)
     return all(one == other or 1 in (one, other) for one, other in pairs)
+
+
+def _without_residues(data: ir.Value, scales: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Returns zero points as integers where no weight differs by more than a rounding of the largest one.
+
+    Quantizers that compute zero points in float32 leave 2^-17 instead of 0: the spacing of float32 at 127.
+    """
+    whole = np.round(points)
+    residues = np.abs(points - whole)
+    if not residues.any():
+        return points
+    assert data.const_value is not None
+    numbers = data.const_value.numpy().astype(np.float64)
+    try:
+        largest = np.abs((numbers - whole) * scales).max(initial=0)
+    except ValueError:
+        return points
+    return whole if (residues * scales).max() <= _ROUNDING * largest else points
 
 
 def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray | None) -> QuantizedWeights | None:

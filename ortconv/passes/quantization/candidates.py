@@ -2,14 +2,14 @@
 
 ONNX Runtime fuses nodes between DequantizeLinear and QuantizeLinear into QLinearConv, QLinearMatMul,
 MatMulIntegerToFloat and others. It also does so where the fused node fails or gives other numbers: it has no kernel for
-data with per-channel scales, and it rounds float weights to 8 bits. A FakeQuantize that would lead there stays the
-formula that its lowering emitted.
+data with per-channel scales, and it rounds float weights to 8 bits. Such a node is shielded: other nodes than
+DequantizeLinear dequantize its data.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ import onnx_ir as ir
 from ortconv.graph.fake_quantize import LEVELS, Quantizer
 from ortconv.graph.match import BOUNDS, consumers, producer
 from ortconv.opset.ops.convolution import CONVOLUTION
-from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.passes.quantization.weights import QuantizedWeights
 
 __all__ = ["Grid", "Layer", "Plan", "plan_layers"]
@@ -29,10 +28,11 @@ _MOVING = frozenset(
     | {"Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
 """Ops that move or select elements of their data and change no number."""
-_MISLEADING = frozenset({"Conv", "ConvTranspose", "Gemm", "Softmax", CONVOLUTION.name, TRANSPOSED_CONVOLUTION.name})
+_MISLEADING = frozenset({"Conv", "Gemm", "Softmax", CONVOLUTION.name})
 """Ops that ONNX Runtime computes less exactly between DequantizeLinear and QuantizeLinear.
 
-It rounds the weights and biases of convolutions and Gemm, and the exponentials of Softmax.
+It rounds the weights and biases of convolutions and Gemm, and the exponentials of Softmax. The pass `float_layers`
+shields transposed convolutions.
 """
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 _MATRIX = 2
@@ -41,10 +41,11 @@ _MOST_BIAS = 2.0**30
 
 
 class Grid(NamedTuple):
-    """The numbers (q - zero point) * scale, for 8-bit q."""
+    """The numbers (q - zero point) * scale + offset, for 8-bit q."""
 
     scale: float
     point: int
+    offset: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,6 +59,9 @@ class Layer:
         data: Its quantized operands.
         weights: The constant weights; None for "binary".
         quantizer: The quantizer of its output, after bounds that it makes redundant; None for a float output.
+        bias: What is added to the sums, offsets of data and output included; None for nothing. That of a Gemm is
+            added besides.
+        offset: The offset of the data of a convolution with padding, which has none: `bias` is without it.
     """
 
     node: ir.Node
@@ -65,6 +69,8 @@ class Layer:
     data: Sequence[ir.Value]
     weights: QuantizedWeights | None = None
     quantizer: Quantizer | None = None
+    bias: npt.NDArray[np.float64] | None = None
+    offset: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +79,20 @@ class Plan:
 
     Attributes:
         layers: The layers, in topological order.
-        quantizers: The quantizers of their inputs and outputs.
-        moving: The nodes between them that only move elements, in topological order.
+        quantizers: The quantizers that become QuantizeLinear and DequantizeLinear, with one grid for all channels.
+        channels: Those that become the same with a scale and zero point per channel.
+        repeated: Those of both whose data are quantized.
+        moving: The nodes behind them that only move elements of one grid, in topological order.
+        shielded: The nodes that ONNX Runtime must not fuse with the DequantizeLinear before them.
         grids: The scale and zero point of quantized values.
     """
 
     layers: Sequence[Layer]
     quantizers: Sequence[Quantizer]
+    channels: Sequence[Quantizer]
+    repeated: Sequence[Quantizer]
     moving: Sequence[ir.Node]
+    shielded: Sequence[ir.Node]
     grids: Grids
 
 
@@ -93,8 +105,10 @@ class Grids:
         for node in nodes:
             if node in tails:
                 each = tails[node]
-                scale = 1.0 if each.scale.ndim else float(each.scale)
-                self._of[each.result] = Grid(scale, each.point), frozenset({each})
+                grid = Grid(1.0, each.point)
+                if not each.scale.ndim:
+                    grid = Grid(float(each.scale), each.point, float(each.offset))
+                self._of[each.result] = grid, frozenset({each})
             elif not node.domain and node.op_type in _MOVING and _only_moves(node):
                 self._move(node)
 
@@ -105,6 +119,8 @@ class Grids:
             return
         sources = frozenset().union(*(each for _, each in found))
         if any(each.scale.ndim for each in sources):
+            return
+        if found[0][0].offset and (node.op_type == "Pad" or any(each.is_graph_output() for each in node.outputs)):
             return
         self._of.update((output, (found[0][0], sources)) for output in node.outputs[: _results(node)])
 
@@ -151,20 +167,27 @@ def plan_layers(graph: ir.Graph, found: Collection[Quantizer], *, floats: bool) 
         floats: Whether ConvIntegerToFloat may be emitted, a convolution of quantized data with float output.
     """
     nodes = list(ir.traversal.RecursiveGraphIterator(graph))
-    left = list(found)
+    channels = {each for each in found if each.scale.ndim and not each.is_movable}
+    left = [each for each in found if each not in channels]
     while True:
-        search = _Search(Grids(nodes, left), left, floats)
+        search = _Search(Grids(nodes, left), left, channels, floats)
         layers = [layer for node in nodes if (layer := search.layer(node)) is not None]
-        wrong = search.misled(nodes, layers)
-        if not wrong:
+        split = search.split(nodes, layers)
+        if not split:
             return search.plan(nodes, layers)
-        left = [each for each in left if each not in wrong]
+        channels |= split
+        left = [each for each in left if each not in channels]
 
 
 class _Search:
-    def __init__(self, grids: Grids, quantizers: Collection[Quantizer], floats: bool) -> None:
+    def __init__(
+        self, grids: Grids, quantizers: Collection[Quantizer], channels: Collection[Quantizer], floats: bool
+    ) -> None:
         self._grids, self._floats = grids, floats
         self._heads = {each.head: each for each in quantizers}
+        self._channels = {each.head: each for each in channels}
+        self._all = {**self._heads, **self._channels}
+        self._by_channel = {each.result for each in channels}
 
     def layer(self, node: ir.Node) -> Layer | None:
         """Returns the layer of a node, or None."""
@@ -185,20 +208,28 @@ class _Search:
         several = [each for each in self._grids.sources(data) if each.scale.ndim]
         if several and not _is_depthwise(node, of):
             return None
-        least = min((float(each.scale.min()) for each in several), default=grid.scale)
-        if self._is_quantized(node) and not _fits(bias, least, of):
-            of = of.without_tiny_zeros()
-            if not _fits(bias, least, of):
+        quantizer = None if self._floats and _is_in_groups(node, of) else self._rounded(node, self._all)
+        border = grid.offset if _is_padded(node) else 0.0
+        if border:
+            quantizer = None
+            if not _has_static_images(data):
                 return None
-        quantizer = self._rounded(node)
-        if quantizer is not None and not (self._floats and _is_in_groups(node, of)):
-            return Layer(node, "quantized", [data], of, quantizer)
-        return Layer(node, "float", [data], of) if self._floats else None
+        added = _added(bias, of, grid.offset - border, quantizer)
+        least = min((float(each.scale.min()) for each in several), default=grid.scale)
+        if self._is_quantized(node) and not _fits(added, least, of):
+            of = of.without_tiny_zeros()
+            if not _fits(added, least, of):
+                return None
+        if quantizer is not None:
+            return Layer(node, "quantized", [data], of, quantizer, added)
+        return Layer(node, "float", [data], of, None, added, border) if self._floats else None
 
     def _of_two(self, node: ir.Node) -> Layer | None:
         operands = [value for value in node.inputs if self._is_of_one_grid(value)]
-        quantizer = self._rounded(node) if len(operands) == len(node.inputs) else None
-        if quantizer is None or quantizer.scale.ndim:
+        quantizer = self._rounded(node, self._heads) if len(operands) == len(node.inputs) else None
+        if quantizer is None or quantizer.scale.ndim or quantizer.offset:
+            return None
+        if any(grid is None or grid.offset for grid in map(self._grids.of, operands)):
             return None
         return Layer(node, "binary", [value for value in operands if value is not None], None, quantizer)
 
@@ -217,12 +248,16 @@ class _Search:
             weights = QuantizedWeights.of_product(node)
         if weights is None or weights.data.ndim != _MATRIX or weights.scales(columns) is None:
             return None
-        return Layer(node, "product", [data], weights)
+        grid = self._grids.of(data)
+        assert grid is not None
+        return Layer(
+            node, "product", [data], weights, None, grid.offset * weights.sums(columns) if grid.offset else None
+        )
 
     def _is_of_one_grid(self, value: ir.Value | None) -> bool:
         return self._grids.of(value) is not None and not any(each.scale.ndim for each in self._grids.sources(value))
 
-    def _rounded(self, node: ir.Node) -> Quantizer | None:
+    def _rounded(self, node: ir.Node, heads: Mapping[ir.Node, Quantizer]) -> Quantizer | None:
         """Returns the quantizer that is the single consumer of a node, looking through a redundant Relu or Clip."""
         value = node.outputs[0]
         bound = None
@@ -231,48 +266,96 @@ class _Search:
             if len(users) != 1 or value.is_graph_output():
                 return None
             (user,) = users
-            quantizer = self._heads.get(user)
+            quantizer = heads.get(user)
             if quantizer is not None and user.inputs[0] is value:
-                return quantizer if bound is None or _is_redundant(bound, quantizer) else None
+                fits = quantizer.clip is None and (not quantizer.scale.ndim or quantizer.axis == 1)
+                return quantizer if fits and (bound is None or _is_redundant(bound, quantizer)) else None
             if bound is not None or user.domain or user.op_type not in BOUNDS:
                 return None
             bound, value = user, user.outputs[0]
 
-    def misled(self, nodes: Iterable[ir.Node], layers: Iterable[Layer]) -> set[Quantizer]:
-        """Returns the quantizers because of which ONNX Runtime would fuse nodes that are no int8 layers."""
-        taken = {layer.node: layer for layer in layers}
-        # ONNX Runtime merges two that follow each other.
-        wrong = {each for each in self._heads.values() if self._grids.of(each.data) is not None}
+    def split(self, nodes: Iterable[ir.Node], layers: Iterable[Layer]) -> set[Quantizer]:
+        """Returns the quantizers whose scales per channel cannot move into the weights around them."""
+        wrong = {each for each in self._heads.values() if each.scale.ndim and each.result.is_graph_output()}
+        data = {layer.node: layer.data[0] for layer in layers if layer.kind in ("quantized", "float")}
         for node in nodes:
-            layer = taken.get(node)
             for value in node.inputs:
-                if layer is None or layer.kind not in ("quantized", "float") or value is not layer.data[0]:
+                if value is not data.get(node, node):
                     wrong |= {each for each in self._grids.sources(value) if each.scale.ndim}
-            if layer is None and not node.domain and self._misleads(node):
-                wrong |= self._grids.sources(node.inputs[0])
-        return wrong | {each for each in self._heads.values() if each.scale.ndim and each.result.is_graph_output()}
+        return wrong
 
     def _misleads(self, node: ir.Node) -> bool:
-        """Tells whether ONNX Runtime gives other results for a node with quantized data."""
+        """Tells whether ONNX Runtime gives other results for a node with quantized data, or fails."""
+        if node.domain:
+            return node.op_type in _MISLEADING and self._is_quantized(node)
         if node.op_type in _PRODUCTS and producer(node.inputs[1], "DequantizeLinear") is not None:
             return True  # ONNX Runtime assumes that the scales belong to another axis.
-        return node.op_type in _MISLEADING and self._is_quantized(node)
+        if any(user in self._channels for user in consumers(node, self._all)):
+            return True
+        if not self._is_quantized(node):
+            return False
+        if any(value in self._by_channel for value in node.inputs):
+            return True
+        moves = node.op_type in ("Pad", "Resize") and not _only_moves(node)
+        return moves or node.op_type in _MISLEADING
 
     def _is_quantized(self, node: ir.Node) -> bool:
-        return any(user in self._heads for user in consumers(node, self._heads))
+        return any(user in self._all for user in consumers(node, self._all))
 
     def plan(self, nodes: Sequence[ir.Node], layers: Sequence[Layer]) -> Plan:
         """Returns the plan for these layers."""
-        needed = {layer.quantizer for layer in layers if layer.quantizer is not None}
+        taken = {layer.node for layer in layers}
+        shielded = [node for node in nodes if node not in taken and self._misleads(node)]
         values = {value for layer in layers for value in layer.data}
-        needed = needed.union(*(self._grids.sources(value) for value in values))
+        values |= {each.data for each in self._all.values() if self._grids.of(each.data) is not None}
+        repeated = [each for each in self._all.values() if each.data in values or each.data in self._by_channel]
+        values |= {
+            value
+            for node in shielded
+            for value in node.inputs
+            if value is not None and self._grids.of(value) is not None
+        }
         moving = []
         for node in reversed(nodes):
             if self._grids.is_moved(node) and not values.isdisjoint(node.outputs):
                 moving.append(node)
                 values.update(value for value in _moved(node) if value is not None)
-        chosen = [each for each in self._heads.values() if each in needed]
-        return Plan(layers, chosen, moving[::-1], self._grids)
+        heads, channels = list(self._heads.values()), list(self._channels.values())
+        return Plan(layers, heads, channels, repeated, moving[::-1], shielded, self._grids)
+
+
+def _is_padded(node: ir.Node) -> bool:
+    """Tells whether positions of a padding are among the taps of a convolution."""
+    return any(node.attributes.get_ints("pads", ())) or "auto_pad" in node.attributes
+
+
+def _has_static_images(value: ir.Value) -> bool:
+    return value.shape is not None and all(isinstance(size, int) for size in value.shape[2:])
+
+
+def _added(
+    bias: ir.Value | None, weights: QuantizedWeights, offset: float, quantizer: Quantizer | None
+) -> npt.NDArray[np.float64] | None:
+    """Returns what is added to the sums of a convolution, one number per filter.
+
+    Args:
+        bias: Its bias.
+        weights: Its filters.
+        offset: The offset of all data.
+        quantizer: The quantizer of the output, whose offset is subtracted; None for a float output.
+    """
+    after = np.zeros(())
+    if quantizer is not None:
+        after = quantizer.offset - (quantizer.points - quantizer.point) * quantizer.scale.astype(np.float64)
+    if bias is None and not offset and not after.any():
+        return None
+    numbers = np.zeros(weights.data.shape[0])
+    if bias is not None:
+        assert bias.const_value is not None
+        numbers = bias.const_value.numpy().astype(np.float64).reshape(-1)
+    if offset:
+        numbers = numbers + offset * weights.sums(0)
+    return numbers - after
 
 
 def _is_constant(value: ir.Value | None) -> bool:
@@ -299,7 +382,6 @@ def _is_plain(node: ir.Node) -> bool:
 
 def _is_redundant(bound: ir.Node, quantizer: Quantizer) -> bool:
     """Tells whether a quantizer saturates at least where a Relu or Clip does."""
-    half = float(quantizer.scale.min()) / 2
     limits: list[float] = [0.0, np.inf]
     if bound.op_type == "Clip":
         limits = [-np.inf, np.inf]
@@ -308,23 +390,17 @@ def _is_redundant(bound: ir.Node, quantizer: Quantizer) -> bool:
                 if value.const_value is None:
                     return False
                 limits[index] = float(value.const_value.numpy())
-    least, most = _range(quantizer)
-    return limits[0] < least + half and limits[1] > most - half
+    scale = quantizer.scale.astype(np.float64)
+    least = quantizer.offset + scale * (0.5 - quantizer.points)
+    most = quantizer.offset + scale * (LEVELS - 1.5 - quantizer.points)
+    return bool((limits[0] < least).all() and (limits[1] > most).all())
 
 
-def _range(quantizer: Quantizer) -> tuple[float, float]:
-    """Returns the lowest and the highest level over all channels."""
-    scale = float(quantizer.scale.max())
-    return scale * -quantizer.point, scale * (LEVELS - 1 - quantizer.point)
-
-
-def _fits(bias: ir.Value | None, scale: float, weights: QuantizedWeights) -> bool:
+def _fits(bias: npt.NDArray[np.float64] | None, scale: float, weights: QuantizedWeights) -> bool:
     """Tells whether a bias fits into int32 in units of the sum, to which ONNX Runtime rounds it."""
     scales = weights.scales(0)
     if bias is None or scales is None:
         return True
-    assert bias.const_value is not None
-    numbers: npt.NDArray[np.float64] = bias.const_value.numpy().astype(np.float64).reshape(-1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        units = np.abs(numbers) / (scale * scales.astype(np.float64))
-    return numbers.size == scales.size and bool((units < _MOST_BIAS).all())
+        units = np.abs(bias) / (scale * scales.astype(np.float64))
+    return bias.size == scales.size and bool((units < _MOST_BIAS).all())

@@ -8,6 +8,8 @@ computes the file in float32 instead.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,7 @@ def run(graph: ir.Graph, context: Context) -> int:
     if not found:
         return 0
     plan = plan_layers(graph, found, floats=context.options.target != "onnx")
-    writer = _Writer(context)
+    writer = _Writer(context, {*plan.moving, *(layer.node for layer in plan.layers)})
     rounded = {layer.quantizer: layer for layer in plan.layers if layer.kind == "quantized"}
     for layer in plan.layers:
         if layer.quantizer is not None:
@@ -48,6 +50,8 @@ def run(graph: ir.Graph, context: Context) -> int:
             writer.scale_weights(layer, [each for each in plan.grids.sources(layer.data[0]) if each.scale.ndim])
     for quantizer in plan.quantizers:
         writer.round(quantizer, scaled=quantizer in rounded)
+    for quantizer in plan.channels:
+        writer.round_channels(quantizer, scaled=quantizer in rounded)
     for node in plan.moving:
         grid = plan.grids.of(node.outputs[0])
         assert grid is not None
@@ -57,15 +61,45 @@ def run(graph: ir.Graph, context: Context) -> int:
             writer.convolve(layer)
         elif layer.kind == "product":
             writer.multiply(layer)
+    for node in plan.shielded:
+        writer.shield(node)
+        context.note(node, "is computed in floats of quantized data")
+    for quantizer in plan.repeated:
+        writer.shield_quantizer(quantizer)
     writer.remove_unused()
     return len(plan.layers)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Dequantized:
+    """The operands of a DequantizeLinear of data.
+
+    Attributes:
+        quantized: The quantized data.
+        scale: The scale: a scalar, or one per channel.
+        points: The zero points: of the shape of the scale.
+        axis: The axis of the channels.
+    """
+
+    quantized: ir.Value
+    scale: npt.NDArray[np.float32]
+    points: npt.NDArray[np.int64]
+    axis: int = 1
+
+
 class _Writer:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, raw: Container[ir.Node]) -> None:
+        """Makes a writer.
+
+        Args:
+            context: The context.
+            raw: The nodes whose data are (q - point) * scale, without the offset of their quantizer.
+        """
         self._constants, self._inserter, self._note = context.constants, context.inserter, context.note
-        self._quantized: dict[ir.Value, tuple[ir.Value, Grid]] = {}
+        self._raw = raw
+        self._quantized: dict[ir.Value, _Dequantized] = {}
         self._scales: dict[ir.Node, npt.NDArray[np.float32]] = {}
+        self._of_tail: dict[ir.Node, ir.Node] = {}
 
     def drop_bound(self, node: ir.Node, quantizer: Quantizer) -> None:
         """Removes a Relu or Clip between a node and the quantizer that makes it redundant."""
@@ -89,20 +123,18 @@ class _Writer:
         assert before is not None
         scales = weights.scales(0)
         assert scales is not None
-        wide = scales.astype(np.float64)
+        wide, bias = scales.astype(np.float64), layer.bias
         for quantizer in channels:
             wide = wide * np.repeat(quantizer.scale.astype(np.float64), wide.size // quantizer.scale.size)
         if layer.quantizer is not None and layer.quantizer.scale.ndim:
             out = layer.quantizer.scale.astype(np.float64)
             wide = wide / out
-            bias = (*node.inputs, None)[2]
-            if bias is not None:
-                assert bias.const_value is not None
-                scaled = (bias.const_value.numpy().astype(np.float64).reshape(-1) / out).astype(np.float32)
-                node.replace_input_with(2, self._constants.array(scaled, f"{node.name}/bias"))
+            bias = None if bias is None else bias / out
+        if layer.quantizer is not None and (layer.quantizer.scale.ndim or layer.quantizer.offset):
             # It is no longer the value of the source with that name.
             node.outputs[0].name = self._inserter.unique(f"{node.outputs[0].name}_scaled")
             node.outputs[0].metadata_props.clear()
+        self._set_bias(node, bias)
         scale = wide.astype(np.float32)
         if np.array_equal(scale, np.asarray(before.scales(0))):
             return
@@ -111,6 +143,14 @@ class _Writer:
             filters = node.inputs[1]
             node.replace_input_with(1, self._filters(node, weights, scale))
             remove_unused(filters)
+
+    def _set_bias(self, node: ir.Node, bias: npt.NDArray[np.float64] | None) -> None:
+        """Gives a convolution another bias, if it differs."""
+        before = (*node.inputs, None)[2]
+        if bias is None or (before is not None and np.array_equal(_numbers(before).reshape(-1), np.float32(bias))):
+            return
+        node.resize_inputs(3)
+        node.replace_input_with(2, self._constants.array(bias.astype(np.float32), f"{node.name}/bias"))
 
     def _filters(self, node: ir.Node, weights: QuantizedWeights, scale: npt.NDArray[np.float32]) -> ir.Value:
         """Returns the dequantized filters, with these scales."""
@@ -132,34 +172,97 @@ class _Writer:
             scaled: The data of a per-channel quantizer are divided by its scales already.
         """
         data, result = quantizer.data, quantizer.result
+        if quantizer.clip is not None:
+            data = quantizer.clip.outputs[0]
         several = bool(quantizer.scale.ndim)
         if several:
             self._note(
                 quantizer.tail, "quantizes with one scale; its per-channel scales are moved into the weights around it"
             )
         if several and not scaled:
-            assert data.shape is not None
             inverse = (1 / quantizer.scale.astype(np.float64)).astype(np.float32)
-            column = inverse.reshape(-1, *[1] * (len(data.shape) - 2))
-            factor = self._constants.array(column, f"{quantizer.tail.name}/factor")
-            data = self._inserter.after(quantizer.tail, "Mul", [data, factor], data)
-        grid = Grid(1.0 if several else float(quantizer.scale), quantizer.point)
-        rounded = self._rounded(data, grid, quantizer.tail)
+            data = self._with("Mul", data, inverse, 1, quantizer.tail)
+        if quantizer.offset.any() and not scaled:
+            data = self._with("Sub", data, quantizer.offset, 1, quantizer.tail)
+        scale = 1.0 if several else float(quantizer.scale)
+        rounded = self._rounded(data, scale, quantizer.point, quantizer.tail)
         if several:
             ir.convenience.replace_all_uses_with(result, rounded)
             remove_unused(result)
-        else:
-            self._replace(quantizer.tail, rounded)
+            return
+        self._deliver(result, rounded, float(quantizer.offset), quantizer.tail)
 
-    def _rounded(self, data: ir.Value, grid: Grid, place: ir.Node) -> ir.Value:
+    def round_channels(self, quantizer: Quantizer, *, scaled: bool) -> None:
+        """Replaces a quantizer by QuantizeLinear and DequantizeLinear, the latter with numbers per channel.
+
+        The data are divided by the scales first, unless they are so already: ONNX Runtime would fuse a convolution and
+        a QuantizeLinear with numbers per channel to what has no kernel.
+        """
+        data, place, axis = quantizer.data, quantizer.tail, quantizer.axis
+        if quantizer.clip is not None:
+            data = quantizer.clip.outputs[0]
+        scale, point = quantizer.scale, quantizer.point
+        if not scaled:
+            wide = scale.astype(np.float64)
+            shift = quantizer.points - point - quantizer.offset / wide
+            data = self._with("Mul", data, 1 / wide, axis, place)
+            if shift.any():
+                data = self._with("Add", data, shift, axis, place)
+        quantized = self._quantize(data, 1.0, point, place)
+        result = self._dequantize(_Dequantized(quantized, scale, quantizer.points, axis), data, place)
+        if quantizer.offset.any():
+            result = self._with("Add", result, quantizer.offset, axis, place)
+        self._replace(place, result)
+
+    def _deliver(self, result: ir.Value, rounded: ir.Value, offset: float, place: ir.Node) -> None:
+        """Gives the consumers of a quantizer what they need: rounded data, with the offset or without."""
+        if offset:
+            for user, index in list(result.uses()):
+                if user in self._raw:
+                    user.replace_input_with(index, rounded)
+            if result.uses() or result.is_graph_output():
+                rounded = self._with("Add", rounded, np.asarray(offset), 1, place)
+            else:
+                remove_unused(result)
+                return
+        self._replace(place, rounded)
+
+    def _with(self, op_type: str, data: ir.Value, numbers: npt.NDArray[Any], axis: int, place: ir.Node) -> ir.Value:
+        """Returns data with an operand per channel, computed after a node."""
+        column = numbers.astype(np.float32)
+        if numbers.ndim:
+            assert data.shape is not None
+            column = column.reshape(-1, *[1] * (len(data.shape) - axis - 1))
+        operand = self._constants.array(column, f"{place.name}/{op_type.lower()}")
+        return self._inserter.after(place, op_type, [data, operand], data)
+
+    def _rounded(self, data: ir.Value, scale: float, point: int, place: ir.Node) -> ir.Value:
         """Returns quantized and dequantized data, computed after a node."""
+        quantized = self._quantize(data, scale, point, place)
+        return self._dequantize(_Dequantized(quantized, np.array(scale, np.float32), np.array(point)), data, place)
+
+    def _quantize(self, data: ir.Value, scale: float, point: int, place: ir.Node) -> ir.Value:
         parameters = [
-            self._constants.number(grid.scale, ir.DataType.FLOAT),
-            self._constants.number(grid.point, ir.DataType.UINT8),
+            self._constants.number(scale, ir.DataType.FLOAT),
+            self._constants.number(point, ir.DataType.UINT8),
         ]
         quantized = self._inserter.after(place, "QuantizeLinear", [data, *parameters], data, dtype=ir.DataType.UINT8)
-        floats = self._inserter.after(place, "DequantizeLinear", [quantized, *parameters], data)
-        self._quantized[floats] = quantized, grid
+        node = quantized.producer()
+        assert node is not None
+        self._of_tail.setdefault(place, node)
+        return quantized
+
+    def _dequantize(self, of: _Dequantized, like: ir.Value, place: ir.Node) -> ir.Value:
+        axis: int | None = None
+        if of.scale.ndim:
+            axis = of.axis
+            scale = self._constants.array(of.scale, f"{place.name}/scale")
+            point = self._constants.array(of.points.astype(np.uint8), f"{place.name}/zero_point")
+        else:
+            scale = self._constants.number(float(of.scale), ir.DataType.FLOAT)
+            point = self._constants.number(int(of.points), ir.DataType.UINT8)
+        floats = self._inserter.after(place, "DequantizeLinear", [of.quantized, scale, point], like, axis=axis)
+        self._quantized[floats] = of
         return floats
 
     def requantize(self, node: ir.Node, grid: Grid) -> None:
@@ -168,22 +271,47 @@ class _Writer:
             users = [(user, index) for user, index in output.uses()]
             if not users:
                 continue
-            rounded = self._rounded(output, grid, node)
+            rounded = self._rounded(output, grid.scale, grid.point, node)
+            shifted: ir.Value | None = None
             for user, index in users:
-                user.replace_input_with(index, rounded)
+                if grid.offset and user not in self._raw:
+                    shifted = shifted or self._with("Add", rounded, np.asarray(grid.offset), 1, node)
+                user.replace_input_with(index, shifted or rounded)
+
+    def shield(self, node: ir.Node) -> None:
+        """Dequantizes the data of a node by Cast, Sub and Mul, which ONNX Runtime does not fuse."""
+        single = ir.DataType.FLOAT
+        for index, value in enumerate(node.inputs):
+            found = None if value is None else self._quantized.get(value)
+            if value is None or found is None:
+                continue
+            floats = self._inserter.before(node, "Cast", [found.quantized], value, to=int(single))
+            for op_type, numbers in (("Sub", found.points), ("Mul", found.scale)):
+                if op_type == "Mul" or numbers.any():
+                    column = numbers.astype(np.float32)
+                    if numbers.ndim:
+                        assert value.shape is not None
+                        column = column.reshape(-1, *[1] * (len(value.shape) - found.axis - 1))
+                    operand = self._constants.array(column, f"{node.name}/{op_type.lower()}")
+                    floats = self._inserter.before(node, op_type, [floats, operand], value)
+            node.replace_input_with(index, floats)
+
+    def shield_quantizer(self, quantizer: Quantizer) -> None:
+        """Shields a QuantizeLinear: ONNX Runtime merges two quantizers that follow each other."""
+        self.shield(self._of_tail[quantizer.tail])
 
     def convolve(self, layer: Layer) -> None:
         """Replaces a convolution by ConvIntegerToFloat."""
         node, weights = layer.node, layer.weights
         assert weights is not None
-        quantized, grid = self._of(node.inputs[0])
+        data = self._of(node.inputs[0])
         scale = self._scales.get(node, weights.scale)
         operands = [
-            quantized,
+            data.quantized,
             weights.value,
-            self._constants.number(grid.scale, ir.DataType.FLOAT),
+            self._constants.number(float(data.scale), ir.DataType.FLOAT),
             self._constants.array(scale, f"{node.name}/scale"),
-            self._constants.number(grid.point, ir.DataType.UINT8),
+            self._constants.number(int(data.points), ir.DataType.UINT8),
             self._constants.array(np.full(scale.shape, weights.point, weights.data.dtype), f"{node.name}/zero_point"),
             *node.inputs[2:],
         ]
@@ -191,6 +319,8 @@ class _Writer:
         result = self._inserter.before(
             node, CONV_INTEGER_TO_FLOAT.name, operands, node.outputs[0], domain=DOMAIN, **window
         )
+        if layer.offset:
+            result = self._inserter.before(node, "Add", [result, self._of_offset(layer, window)], node.outputs[0])
         self._note(node, "has quantized data and a float output, which nothing rounds")
         self._replace(node, result)
 
@@ -198,27 +328,49 @@ class _Writer:
         """Replaces a matrix product by MatMulInteger, whose sums are scaled and shifted."""
         node, weights = layer.node, layer.weights
         assert weights is not None
-        quantized, grid = self._of(node.inputs[0])
+        data = self._of(node.inputs[0])
         turned = node.op_type == "Gemm" and bool(node.attributes.get_int("transB", 0))
         matrix = np.ascontiguousarray(weights.data.T if turned else weights.data)
-        scale = (grid.scale * weights.scale.astype(np.float64)).astype(np.float32)
+        scale = (data.scale * weights.scale.astype(np.float64)).astype(np.float32)
         result = node.outputs[0]
         operands = [
-            quantized,
+            data.quantized,
             self._constants.array(matrix, f"{node.name}/weights"),
-            self._constants.number(grid.point, ir.DataType.UINT8),
+            self._constants.number(int(data.points), ir.DataType.UINT8),
             self._constants.number(weights.point, weights.dtype),
         ]
         sums = self._inserter.before(node, "MatMulInteger", operands, result, dtype=ir.DataType.INT32)
         floats = self._inserter.before(node, "Cast", [sums], result, to=int(ir.DataType.FLOAT))
         factor = self._constants.array(scale, f"{node.name}/scale")
         product = self._inserter.before(node, "Mul", [floats, factor], result)
+        if layer.bias is not None:
+            row = self._constants.array(layer.bias.astype(np.float32), f"{node.name}/offset")
+            product = self._inserter.before(node, "Add", [product, row], result)
         if node.op_type == "Gemm" and len(node.inputs) > 2 and node.inputs[2] is not None:
             product = self._inserter.before(node, "Add", [product, node.inputs[2]], result)
         self._note(node, "is computed in int8")
         self._replace(node, product)
 
-    def _of(self, data: ir.Value | None) -> tuple[ir.Value, Grid]:
+    def _of_offset(self, layer: Layer, window: Mapping[str, Any]) -> ir.Value:
+        """Returns what a convolution makes of the offset of its data, which padding has not; ONNX Runtime folds it."""
+        node, weights, data = layer.node, layer.weights, layer.data[0]
+        assert weights is not None
+        assert data.shape is not None
+        scales = weights.scales(0)
+        assert scales is not None
+        taps = (weights.data.astype(np.int64) - weights.point).sum(axis=1, keepdims=True)
+        filters = taps * scales.astype(np.float64).reshape(-1, *[1] * (taps.ndim - 1)) * layer.offset
+        sizes = np.array([1, 1, *data.shape.numpy()[2:]], np.int64)
+        like = node.outputs[0]
+        shape = self._constants.array(sizes, f"{node.name}/image")
+        ones = self._inserter.before(node, "Expand", [self._constants.number(1.0, ir.DataType.FLOAT), shape], like)
+        ones.shape = ir.Shape(sizes.tolist())
+        kernel = self._constants.array(filters.astype(np.float32), f"{node.name}/offset")
+        image = self._inserter.before(node, "Conv", [ones, kernel], like, **{**window, "group": 1})
+        image.shape = None if like.shape is None else ir.Shape([1, *like.shape[1:]])
+        return image
+
+    def _of(self, data: ir.Value | None) -> _Dequantized:
         assert data is not None
         return self._quantized[data]
 
@@ -233,3 +385,9 @@ class _Writer:
         """Removes each DequantizeLinear that has no consumer."""
         for floats in self._quantized:
             remove_unused(floats)
+
+
+def _numbers(value: ir.Value) -> npt.NDArray[Any]:
+    """Returns the numbers of a constant."""
+    assert value.const_value is not None
+    return value.const_value.numpy()

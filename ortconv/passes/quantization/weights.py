@@ -77,6 +77,15 @@ class QuantizedWeights:
             return None
         return np.broadcast_to(self.scale, self.data.shape[axis : axis + 1])
 
+    def sums(self, axis: int) -> npt.NDArray[np.float64]:
+        """Returns the sum of the weights of each entry of an axis, which has the scales."""
+        scales = self.scales(axis)
+        assert scales is not None
+        others = tuple(other for other in range(self.data.ndim) if other != axis)
+        whole = (self.data.astype(np.int64) - self.point).sum(axis=others)
+        sums: npt.NDArray[np.float64] = np.multiply(whole, scales, dtype=np.float64)
+        return sums
+
     def without_tiny_zeros(self) -> QuantizedWeights:
         """Returns filters where those of zeros alone have the largest scale, which changes no number."""
         scales = self.scales(0)
