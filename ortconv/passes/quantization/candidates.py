@@ -9,6 +9,7 @@ DequantizeLinear dequantize its data.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -36,6 +37,11 @@ shields transposed convolutions.
 """
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 _MATRIX = 2
+_FEW_OUTPUTS = 56 * 56
+"""Below so many elements of an output image, depthwise convolutions to floats take less time in floats than in int8.
+
+`benchmarks.integer_convs` says how much: in the geometric mean over processors with VNNI and without.
+"""
 _MOST_BIAS = 2.0**30
 """The largest bias, in units of the int32 sum that it is added to."""
 
@@ -50,12 +56,13 @@ class Grid(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Layer:
-    """A node that is computed in int8.
+    """A node of quantized data.
 
     Attributes:
         node: The node.
         kind: "quantized" is a convolution with quantized output, "float" one with float output, "product" a matrix
-            product with float output, "binary" an Add or Mul of two runtime values with quantized output.
+            product with float output, "binary" an Add or Mul of two runtime values with quantized output: all computed
+            in int8. "dequantized" is a convolution that takes less time in floats.
         data: Its quantized operands.
         weights: The constant weights; None for "binary".
         quantizer: The quantizer of its output, after bounds that it makes redundant; None for a float output.
@@ -65,7 +72,7 @@ class Layer:
     """
 
     node: ir.Node
-    kind: Literal["quantized", "float", "product", "binary"]
+    kind: Literal["quantized", "float", "dequantized", "product", "binary"]
     data: Sequence[ir.Value]
     weights: QuantizedWeights | None = None
     quantizer: Quantizer | None = None
@@ -82,6 +89,8 @@ class Plan:
         quantizers: The quantizers that become QuantizeLinear and DequantizeLinear, with one grid for all channels.
         channels: Those that become the same with a scale and zero point per channel.
         repeated: Those of both whose data are quantized.
+        pools: A MaxPool behind some of the first, which comes before them: its numbers are the same, and it takes a
+            tenth of the time on floats.
         moving: The nodes behind them that only move elements of one grid, in topological order.
         shielded: The nodes that ONNX Runtime must not fuse with the DequantizeLinear before them.
         grids: The scale and zero point of quantized values.
@@ -91,6 +100,7 @@ class Plan:
     quantizers: Sequence[Quantizer]
     channels: Sequence[Quantizer]
     repeated: Sequence[Quantizer]
+    pools: Mapping[Quantizer, ir.Node]
     moving: Sequence[ir.Node]
     shielded: Sequence[ir.Node]
     grids: Grids
@@ -222,7 +232,11 @@ class _Search:
                 return None
         if quantizer is not None:
             return Layer(node, "quantized", [data], of, quantizer, added)
-        return Layer(node, "float", [data], of, None, added, border) if self._floats else None
+        if not self._floats:
+            return None
+        if not grid.offset and not self._is_quantized(node) and _is_depthwise(node, of) and _has_few_outputs(node):
+            return Layer(node, "dequantized", [data], of, None, added)
+        return Layer(node, "float", [data], of, None, added, border)
 
     def _of_two(self, node: ir.Node) -> Layer | None:
         operands = [value for value in node.inputs if self._is_of_one_grid(value)]
@@ -236,7 +250,7 @@ class _Search:
     def _product(self, node: ir.Node) -> Layer | None:
         """Returns the layer of a matrix product, or None."""
         data = node.inputs[0] if node.inputs else None
-        if data is None or not self._is_of_one_grid(data) or data.shape is None or len(data.shape) < _MATRIX:
+        if data is None or not self._is_of_one_grid(data) or _rank(data) < _MATRIX:
             return None
         columns = 1
         if (node.domain, node.op_type) == ("", "MatMul"):
@@ -277,7 +291,7 @@ class _Search:
     def split(self, nodes: Iterable[ir.Node], layers: Iterable[Layer]) -> set[Quantizer]:
         """Returns the quantizers whose scales per channel cannot move into the weights around them."""
         wrong = {each for each in self._heads.values() if each.scale.ndim and each.result.is_graph_output()}
-        data = {layer.node: layer.data[0] for layer in layers if layer.kind in ("quantized", "float")}
+        data = {layer.node: layer.data[0] for layer in layers if layer.kind in ("quantized", "float", "dequantized")}
         for node in nodes:
             for value in node.inputs:
                 if value is not data.get(node, node):
@@ -321,12 +335,43 @@ class _Search:
                 moving.append(node)
                 values.update(value for value in _moved(node) if value is not None)
         heads, channels = list(self._heads.values()), list(self._channels.values())
-        return Plan(layers, heads, channels, repeated, moving[::-1], shielded, self._grids)
+        kept = {*repeated, *(layer.quantizer for layer in layers)}
+        pools = {each: pool for each in heads if each not in kept and (pool := _only_pool(each)) is not None}
+        moving = [node for node in moving[::-1] if node not in pools.values()]
+        return Plan(layers, heads, channels, repeated, pools, moving, shielded, self._grids)
+
+
+def _only_pool(quantizer: Quantizer) -> ir.Node | None:
+    """Returns the MaxPool that is the single consumer of a quantizer with one grid, or None."""
+    users = [user for user, _ in quantizer.result.uses()]
+    if quantizer.scale.ndim or quantizer.clip is not None or len(users) != 1 or quantizer.result.is_graph_output():
+        return None
+    (pool,) = users
+    fits = (pool.domain, pool.op_type, len(pool.outputs)) == ("", "MaxPool", 1)
+    pooled = pool.outputs[0]
+    same = pool.graph is quantizer.tail.graph and not pooled.is_graph_output()
+    return pool if fits and same and pooled.shape is not None and isinstance(pooled.shape[1], int) else None
 
 
 def _is_padded(node: ir.Node) -> bool:
     """Tells whether positions of a padding are among the taps of a convolution."""
     return any(node.attributes.get_ints("pads", ())) or "auto_pad" in node.attributes
+
+
+def _rank(value: ir.Value) -> int:
+    """Returns how many axes a value has; 0 where that is not known."""
+    if value.shape is not None:
+        return len(value.shape)
+    transpose = producer(value, "Transpose")
+    return 0 if transpose is None else len(transpose.attributes.get_ints("perm", ()))
+
+
+def _has_few_outputs(node: ir.Node) -> bool:
+    """Tells whether the images of the output are known to be small."""
+    shape = node.outputs[0].shape
+    sizes = [] if shape is None else list(shape)[2:]
+    known = [size for size in sizes if isinstance(size, int)]
+    return bool(known) and len(known) == len(sizes) and math.prod(known) < _FEW_OUTPUTS
 
 
 def _has_static_images(value: ir.Value) -> bool:

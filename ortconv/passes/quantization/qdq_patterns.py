@@ -46,8 +46,10 @@ def run(graph: ir.Graph, context: Context) -> int:
     for layer in plan.layers:
         if layer.quantizer is not None:
             writer.drop_bound(layer.node, layer.quantizer)
-        if layer.kind in ("quantized", "float"):
+        if layer.kind in ("quantized", "float", "dequantized"):
             writer.scale_weights(layer, [each for each in plan.grids.sources(layer.data[0]) if each.scale.ndim])
+    for quantizer, pool in plan.pools.items():
+        writer.pool_first(quantizer, pool)
     for quantizer in plan.quantizers:
         writer.round(quantizer, scaled=quantizer in rounded)
     for quantizer in plan.channels:
@@ -59,6 +61,8 @@ def run(graph: ir.Graph, context: Context) -> int:
     for layer in plan.layers:
         if layer.kind == "float":
             writer.convolve(layer)
+        elif layer.kind == "dequantized":
+            context.note(layer.node, "takes less time in floats than in int8, for so few outputs of each channel")
         elif layer.kind == "product":
             writer.multiply(layer)
     for node in plan.shielded:
@@ -67,7 +71,7 @@ def run(graph: ir.Graph, context: Context) -> int:
     for quantizer in plan.repeated:
         writer.shield_quantizer(quantizer)
     writer.remove_unused()
-    return len(plan.layers)
+    return sum(layer.kind != "dequantized" for layer in plan.layers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +104,7 @@ class _Writer:
         self._quantized: dict[ir.Value, _Dequantized] = {}
         self._scales: dict[ir.Node, npt.NDArray[np.float32]] = {}
         self._of_tail: dict[ir.Node, ir.Node] = {}
+        self._repeats: dict[ir.Node, int] = {}
 
     def drop_bound(self, node: ir.Node, quantizer: Quantizer) -> None:
         """Removes a Relu or Clip between a node and the quantizer that makes it redundant."""
@@ -111,6 +116,29 @@ class _Writer:
         self._note(bound, f"is redundant: {quantizer.result.name!r} saturates there")
         assert bound.graph is not None
         bound.graph.remove(bound, safe=True)
+
+    def pool_first(self, quantizer: Quantizer, pool: ir.Node) -> None:
+        """Moves a MaxPool from behind a quantizer to its front.
+
+        The QuantizeLinear gets its scale once per channel: ONNX Runtime moves others before a MaxPool.
+        """
+        head, result, pooled = quantizer.head, quantizer.result, pool.outputs[0]
+        graph = head.graph
+        assert graph is not None
+        graph.remove(pool)
+        graph.insert_before(head, pool)
+        pool.replace_input_with(0, quantizer.data)
+        ir.convenience.replace_all_uses_with(pooled, result)
+        head.replace_input_with(0, pooled)
+        name, pooled.name = pooled.name, self._inserter.unique(f"{pool.name}/first")
+        result.name, result.shape = name, pooled.shape
+        result.metadata_props.update(pooled.metadata_props)
+        pooled.metadata_props.clear()
+        assert pooled.shape is not None
+        count = pooled.shape[1]
+        assert isinstance(count, int)
+        self._repeats[quantizer.tail] = count
+        self._note(pool, "comes before the quantizer in front of it, which gives the same numbers")
 
     def scale_weights(self, layer: Layer, channels: list[Quantizer]) -> None:
         """Moves per-channel scales of data and output into the weights of a convolution.
@@ -139,7 +167,7 @@ class _Writer:
         if np.array_equal(scale, np.asarray(before.scales(0))):
             return
         self._scales[node] = scale
-        if layer.kind == "quantized":
+        if layer.kind != "float":
             filters = node.inputs[1]
             node.replace_input_with(1, self._filters(node, weights, scale))
             remove_unused(filters)
@@ -242,10 +270,16 @@ class _Writer:
         return self._dequantize(_Dequantized(quantized, np.array(scale, np.float32), np.array(point)), data, place)
 
     def _quantize(self, data: ir.Value, scale: float, point: int, place: ir.Node) -> ir.Value:
+        count = self._repeats.pop(place, None)
         parameters = [
             self._constants.number(scale, ir.DataType.FLOAT),
             self._constants.number(point, ir.DataType.UINT8),
         ]
+        if count is not None:
+            parameters = [
+                self._constants.full(count, scale),
+                self._constants.array(np.full(count, point, np.uint8), f"{place.name}/zero_points"),
+            ]
         quantized = self._inserter.after(place, "QuantizeLinear", [data, *parameters], data, dtype=ir.DataType.UINT8)
         node = quantized.producer()
         assert node is not None
