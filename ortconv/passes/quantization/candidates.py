@@ -89,6 +89,7 @@ class Plan:
         quantizers: The quantizers that become QuantizeLinear and DequantizeLinear, with one grid for all channels.
         channels: Those that become the same with a scale and zero point per channel.
         repeated: Those of both whose data are quantized.
+        tied: Those of the first that get numbers of a grid, where many may lie in the middle between two levels.
         pools: A MaxPool behind some of the first, which comes before them: its numbers are the same, and it takes a
             tenth of the time on floats.
         moving: The nodes behind them that only move elements of one grid, in topological order.
@@ -100,6 +101,7 @@ class Plan:
     quantizers: Sequence[Quantizer]
     channels: Sequence[Quantizer]
     repeated: Sequence[Quantizer]
+    tied: Collection[Quantizer]
     pools: Mapping[Quantizer, ir.Node]
     moving: Sequence[ir.Node]
     shielded: Sequence[ir.Node]
@@ -338,7 +340,19 @@ class _Search:
         kept = {*repeated, *(layer.quantizer for layer in layers)}
         pools = {each: pool for each in heads if each not in kept and (pool := _only_pool(each)) is not None}
         moving = [node for node in moving[::-1] if node not in pools.values()]
-        return Plan(layers, heads, channels, repeated, pools, moving, shielded, self._grids)
+        tied = {each for each in heads if each in repeated or _is_given(each.data)}
+        return Plan(layers, heads, channels, repeated, tied, pools, moving, shielded, self._grids)
+
+
+def _is_given(value: ir.Value | None) -> bool:
+    """Tells whether a value is an input, also converted and moved."""
+    node = None if value is None else value.producer()
+    while node is not None:
+        if node.domain or not (node.op_type == "Cast" or node.op_type in _MOVING):
+            return False
+        value = node.inputs[0]
+        node = None if value is None else value.producer()
+    return True
 
 
 def _only_pool(quantizer: Quantizer) -> ir.Node | None:

@@ -20,11 +20,14 @@ from ortconv.graph.edit import remove_unused, replace_node
 from ortconv.graph.fake_quantize import Quantizer, quantizers
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
+from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.passes.context import Context
 from ortconv.passes.quantization.candidates import Grid, Layer, plan_layers
 from ortconv.passes.quantization.weights import QuantizedWeights
 
 __all__ = ["run"]
+
+_NOTHING = "is computed in floats: nothing in the model has 8-bit weights"
 
 
 def run(graph: ir.Graph, context: Context) -> int:
@@ -40,6 +43,10 @@ def run(graph: ir.Graph, context: Context) -> int:
     found = quantizers(graph)
     if not found:
         return 0
+    if not _has_8_bit_weights(graph):
+        for quantizer in found:
+            context.note(quantizer.tail, _NOTHING)
+        return 0
     plan = plan_layers(graph, found, floats=context.options.target != "onnx")
     writer = _Writer(context, {*plan.moving, *(layer.node for layer in plan.layers)})
     rounded = {layer.quantizer: layer for layer in plan.layers if layer.kind == "quantized"}
@@ -51,7 +58,7 @@ def run(graph: ir.Graph, context: Context) -> int:
     for quantizer, pool in plan.pools.items():
         writer.pool_first(quantizer, pool)
     for quantizer in plan.quantizers:
-        writer.round(quantizer, scaled=quantizer in rounded)
+        writer.round(quantizer, scaled=quantizer in rounded, tied=quantizer in plan.tied)
     for quantizer in plan.channels:
         writer.round_channels(quantizer, scaled=quantizer in rounded)
     for node in plan.moving:
@@ -72,6 +79,20 @@ def run(graph: ir.Graph, context: Context) -> int:
         writer.shield_quantizer(quantizer)
     writer.remove_unused()
     return sum(layer.kind != "dequantized" for layer in plan.layers)
+
+
+def _has_8_bit_weights(graph: ir.Graph) -> bool:
+    """Tells whether a graph is that of a quantized network.
+
+    In others formulas decide bit by bit as OpenVINO's CPU plugin does what lies in the middle between two levels.
+    """
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        if node.op_type in ("DequantizeLinear", MATMUL_COMPRESSED.name) and any(
+            value is not None and value.const_value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
+            for value in node.inputs[:2]
+        ):
+            return True
+    return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,14 +213,16 @@ class _Writer:
             node, "DequantizeLinear", [quantized, *parameters], quantized, dtype=ir.DataType.FLOAT, axis=0
         )
 
-    def round(self, quantizer: Quantizer, *, scaled: bool) -> None:
+    def round(self, quantizer: Quantizer, *, scaled: bool, tied: bool) -> None:
         """Replaces a quantizer by QuantizeLinear and DequantizeLinear.
 
         Args:
             quantizer: The quantizer.
-            scaled: The data of a per-channel quantizer are divided by its scales already.
+            scaled: The data are those of an int8 layer, without the offset, and divided by scales per channel.
+            tied: Numbers in the middle between two levels go to the even one, as FakeQuantize counts them from its
+                lowest: the lowest is subtracted. QuantizeLinear counts from its zero point.
         """
-        data, result = quantizer.data, quantizer.result
+        data, result, point = quantizer.data, quantizer.result, quantizer.point
         if quantizer.clip is not None:
             data = quantizer.clip.outputs[0]
         several = bool(quantizer.scale.ndim)
@@ -210,10 +233,14 @@ class _Writer:
         if several and not scaled:
             inverse = (1 / quantizer.scale.astype(np.float64)).astype(np.float32)
             data = self._with("Mul", data, inverse, 1, quantizer.tail)
-        if quantizer.offset.any() and not scaled:
-            data = self._with("Sub", data, quantizer.offset, 1, quantizer.tail)
         scale = 1.0 if several else float(quantizer.scale)
-        rounded = self._rounded(data, scale, quantizer.point, quantizer.tail)
+        if not scaled and (quantizer.offset.any() or (tied and point % 2)):
+            least = np.asarray(quantizer.offset.max() - point * scale)
+            data = self._with("Sub", data, least, 1, quantizer.tail)
+            point = 0
+        quantized = self._quantize(data, scale, point, quantizer.tail)
+        grid = _Dequantized(quantized, np.array(scale, np.float32), np.array(quantizer.point))
+        rounded = self._dequantize(grid, data, quantizer.tail)
         if several:
             ir.convenience.replace_all_uses_with(result, rounded)
             remove_unused(result)
@@ -232,7 +259,7 @@ class _Writer:
         scale, point = quantizer.scale, quantizer.point
         if not scaled:
             wide = scale.astype(np.float64)
-            shift = quantizer.points - point - quantizer.offset / wide
+            point, shift = 0, quantizer.points - quantizer.offset / wide
             data = self._with("Mul", data, 1 / wide, axis, place)
             if shift.any():
                 data = self._with("Add", data, shift, axis, place)

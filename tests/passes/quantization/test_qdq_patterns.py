@@ -233,6 +233,7 @@ FLOATS: dict[str, Build] = {
 
 FORMULAS: dict[str, tuple[Build, str]] = {
     "another range": (lambda x: rounded(convolved(rounded(x, to=UNSIGNED), W1)), "another range than the data"),
+    "no 8-bit weights": (lambda x: opset1.sigmoid(rounded(x)), "nothing in the model has 8-bit weights"),
     "many levels": (lambda x: rounded(convolved(rounded(x, levels=512), W1)), "512 levels, and 8 bits hold 256"),
     "bounds of the run": (
         lambda x: rounded(
@@ -276,7 +277,7 @@ def asymmetric(x: Any) -> Any:
 def test_quantizers_beside_float_layers(name: str, target: str, tmp_path: pathlib.Path) -> None:
     """They are QuantizeLinear and DequantizeLinear, which ONNX Runtime does not fuse with what it would round."""
     x = numbers(*IMAGE, low=-1.9, high=1.9, seed=3)
-    model = model_of(FLOATS[name], [[x]])
+    model = model_of(lambda x: [FLOATS[name](x), convolved(rounded(x), W1)], [[x]])
     converted = conversion(model, target=target).to_proto()
     made = types(converted)
     assert "Round" not in made
