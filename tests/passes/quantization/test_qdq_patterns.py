@@ -272,7 +272,7 @@ def asymmetric(x: Any) -> Any:
     return rounded(x, (-points * scales, (255 - points) * scales))
 
 
-@pytest.mark.parametrize("target", ["onnx", "plugin"])
+@pytest.mark.parametrize("target", ["onnx", "auto"])
 @pytest.mark.parametrize("name", FLOATS)
 def test_quantizers_beside_float_layers(name: str, target: str, tmp_path: pathlib.Path) -> None:
     """They are QuantizeLinear and DequantizeLinear, which ONNX Runtime does not fuse with what it would round."""
@@ -281,7 +281,9 @@ def test_quantizers_beside_float_layers(name: str, target: str, tmp_path: pathli
     converted = conversion(model, target=target).to_proto()
     made = types(converted)
     assert "Round" not in made
-    assert made.count("QuantizeLinear") >= sum(op.get_type_name() == "FakeQuantize" for op in model.get_ops())
+    quantizers = sum(op.get_type_name() == "FakeQuantize" for op in model.get_ops())
+    # The operator of a transposed convolution quantizes its result itself.
+    assert made.count("QuantizeLinear") >= quantizers - (name == "a transposed convolution" and target == "auto")
     actual, expected = runs(converted, tmp_path)(x), by_openvino(model, x)
     off = np.abs(actual - expected)
     assert off.max() < 1.01 * STEP
