@@ -1,7 +1,8 @@
 """How fast quantized networks run, beside OpenVINO and beside the same networks in float32.
 
 Run ``python -m benchmarks.quantized``; it needs torch, torchvision and nncf beside the packages of the tests. Each
-network of `benchmarks.networks` goes through OpenVINO's converter and NNCF's post-training quantization to 8 bits. What
+network of `benchmarks.networks` and `benchmarks.quantized_sources` goes through OpenVINO's converter and NNCF's
+post-training quantization to 8 bits; of the latter, those whose package is not installed are skipped. What
 OpenVINO computes without its int8 kernels is what the file says: first, ours must be as close to it as OpenVINO with
 them. All run in one process on one thread, in turns.
 """
@@ -23,6 +24,7 @@ import numpy.typing as npt
 
 from benchmarks.engines import session_options
 from benchmarks.networks import NETWORKS, mean, network
+from benchmarks.quantized_sources import OCR, TRANSPOSED, Missing, ocr_file, transposed
 from benchmarks.turn import in_turns
 
 __all__ = ["check", "compare"]
@@ -42,7 +44,7 @@ def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
     """Times a quantized network in OpenVINO and in ONNX Runtime, and there the one that is not quantized.
 
     Args:
-        name: A key of `benchmarks.networks.NETWORKS`.
+        name: A key of `benchmarks.networks.NETWORKS`, or of `benchmarks.quantized_sources.OCR` or `TRANSPOSED`.
         rounds: How many turns each has.
         seconds: How long a turn takes.
 
@@ -51,12 +53,20 @@ def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
 
     Raises:
         click.ClickException: Ours is farther off than OpenVINO.
+        Missing: A package is not installed.
     """
-    module, image = network(name)
+    module, image = _source(name)
     with tempfile.TemporaryDirectory(prefix="ortconv-quantized-") as folder:
         runs, said = _engines(name, module, image, pathlib.Path(folder))
         check(name, runs["ortconv"](), runs["OpenVINO"](), said)
         return {engine: found * 1e3 for engine, found in in_turns(runs, rounds, seconds).items()}
+
+
+def _source(name: str) -> tuple[Any, Any]:
+    """Returns a network, or the path of its ONNX file, and data for it."""
+    if name in OCR:
+        return ocr_file(name), np.random.default_rng(1).uniform(-1, 1, OCR[name][1]).astype(np.float32)
+    return transposed(name) if name in TRANSPOSED else network(name)
 
 
 def check(name: str, ours: Array, openvino: Array, said: Array) -> None:
@@ -86,11 +96,12 @@ def _engines(name: str, module: Any, image: Any, folder: pathlib.Path) -> tuple[
     plain, quantized = folder / "plain.xml", folder / "quantized.xml"
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        converted = openvino.convert_model(module, example_input=image, input=[tuple(image.shape)])
+        example = {} if isinstance(module, pathlib.Path) else {"example_input": image}
+        converted = openvino.convert_model(module, input=[tuple(image.shape)], **example)
         openvino.save_model(converted, plain, compress_to_fp16=False)
         openvino.save_model(_quantized(name, converted, image), quantized, compress_to_fp16=False)
         models = {"ortconv": ortconv.convert(quantized), "float32": ortconv.convert(plain)}
-    data = image.numpy()
+    data = np.asarray(image)
     core = openvino.Core()
 
     def of_openvino(**settings: object) -> Run:
@@ -129,10 +140,14 @@ def main(texts: tuple[str, ...], rounds: int, seconds: float) -> None:
     ratios: list[tuple[float, float]] = []
     click.echo("| network | OpenVINO, ms | ortconv, ms | ortconv, float32, ms | OpenVINO / ours | float32 / ours |")
     click.echo("|---|--:|--:|--:|--:|--:|")
-    for name in NETWORKS:
+    for name in (*NETWORKS, *OCR, *TRANSPOSED):
         if texts and not any(text in name for text in texts):
             continue
-        openvino, ours, single = compare(name, rounds, seconds).values()
+        try:
+            openvino, ours, single = compare(name, rounds, seconds).values()
+        except Missing as missing:
+            click.echo(f"{name} is skipped: {missing}", err=True)
+            continue
         ratios.append((openvino / ours, single / ours))
         times = " | ".join(f"{each:.2f}" for each in (openvino, ours, single))
         click.echo(f"| {name} | {times} | {ratios[-1][0]:.2f} | {ratios[-1][1]:.2f} |")

@@ -9,7 +9,7 @@ import click.testing
 import numpy as np
 import pytest
 
-from benchmarks import quantized
+from benchmarks import quantized, quantized_sources
 
 SAID = np.array([[3, -4]], np.float32)
 
@@ -64,6 +64,19 @@ def test_the_table_ends_with_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
         "| resnet50 | 8.00 | 4.00 | 16.00 | 2.00 | 4.00 |",
         "| geometric mean | | | | 1.00 | 2.83 |",
     ]
+
+
+def test_networks_of_packages_that_are_missing_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantized_sources.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(quantized, "NETWORKS", {"resnet18": 224})
+    times = quantized.compare
+    found = {"OpenVINO": 2.0, "ortconv": 4.0, "float32": 8.0}
+    monkeypatch.setattr(quantized, "compare", lambda name, *more: found if name == "resnet18" else times(name, *more))
+    done = click.testing.CliRunner().invoke(quantized.main)
+    assert done.exit_code == 0, done.output
+    assert "PP-OCRv4 detector is skipped: rapidocr-onnxruntime is not installed" in done.stderr
+    assert "U-Net is skipped: torch is not installed" in done.stderr
+    assert "| resnet18 | 2.00 | 4.00 | 8.00 | 0.50 | 2.00 |" in done.stdout
 
 
 def test_an_unknown_network_is_wrong_usage() -> None:
