@@ -115,6 +115,26 @@ LAYERS: dict[str, tuple[Build, str]] = {
 }
 
 
+@pytest.mark.parametrize(("residue", "integers"), [(2.0**-17, True), (2.0**-10, False)])
+def test_residues_of_zero_points(residue: float, integers: bool, tmp_path: pathlib.Path) -> None:
+    """Zero points that were computed in float32 may be 2^-17 instead of 0, the spacing of float32 at 127."""
+    codes = np.random.default_rng(2).integers(-127, 128, (8, 8, 3, 3)).astype(np.int8)
+    points = np.where(np.arange(8) % 2, residue, 0).astype(F32).reshape(8, 1, 1, 1)
+    scales = np.full((8, 1, 1, 1), 0.003, F32)
+
+    def build(x: Any) -> Any:
+        numbers_of = opset1.subtract(opset1.convert(opset1.constant(codes), "f32"), points)
+        return rounded(convolved(rounded(x), opset1.multiply(numbers_of, scales)))
+
+    x = numbers(*IMAGE, low=-2.2, high=2.2, seed=3)
+    model = model_of(build, [[x]])
+    actual = runs(conversion(model, target="onnx").to_proto(), tmp_path)(x)
+    off = np.abs(actual - by_openvino(model, x))
+    assert off.max() < 1.01 * STEP
+    assert np.mean(off > 0.01 * STEP) < 0.01
+    assert ("QLinearConv" in types(onnx.load(tmp_path / "optimized.onnx"))) == integers
+
+
 def test_pooling_comes_before_rounding(tmp_path: pathlib.Path) -> None:
     """ONNX Runtime's MaxPool takes ten times as long on 8-bit numbers, and it moves a QuantizeLinear before one."""
 
