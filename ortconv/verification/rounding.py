@@ -67,7 +67,7 @@ def roundings(graph: SourceGraph, model: onnx.ModelProto, values: Mapping[str, A
         if codes is None or each.outputs[0].name not in values or bounds[0] is None or bounds[1] is None:
             continue
         low, high = (bound.astype(np.float64) for bound in bounds if bound is not None)
-        found.append(Rounding(each, codes, low, (high - low) / (_LEVELS - 1)))
+        found.append(Rounding(each, codes, low, (high - low) / (int(str(each.attributes["levels"])) - 1)))
     return found
 
 

@@ -153,8 +153,12 @@ class _Writer:
         head.replace_input_with(0, pooled)
         name, pooled.name = pooled.name, self._inserter.unique(f"{pool.name}/first")
         result.name, result.shape = name, pooled.shape
+        result.metadata_props.clear()
         result.metadata_props.update(pooled.metadata_props)
         pooled.metadata_props.clear()
+        # What quantizes is reported as the pool's: its numbers are not those of the FakeQuantize.
+        quantizer.tail.metadata_props.clear()
+        quantizer.tail.metadata_props.update(pool.metadata_props)
         assert pooled.shape is not None
         count = pooled.shape[1]
         assert isinstance(count, int)
