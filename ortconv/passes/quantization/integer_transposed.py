@@ -60,8 +60,9 @@ def run(graph: ir.Graph, context: Context) -> int:
 
 
 def _replace(layer: TransposedLayer, context: Context) -> None:
-    last, node = layer.nodes[-1], layer.node
-    old = last.outputs[0]
+    node, old = layer.node, layer.nodes[-1].outputs[0]
+    # A residual may be computed after the convolution.
+    place = node if layer.residual is None else layer.nodes[-1]
 
     def constant(data: npt.NDArray[Any], role: str) -> ir.Value:
         return context.constants.array(data, f"{node.name}/{role}")
@@ -69,7 +70,7 @@ def _replace(layer: TransposedLayer, context: Context) -> None:
     def make(
         op_type: str, inputs: list[ir.Value], dtype: ir.DataType, *, domain: str = "", **attributes: Any
     ) -> ir.Value:
-        made = context.inserter.before(last, op_type, inputs, old, dtype=dtype, domain=domain, **attributes)
+        made = context.inserter.before(place, op_type, inputs, old, dtype=dtype, domain=domain, **attributes)
         made.shape = None if op_type == "Transpose" or domain else made.shape
         return made
 

@@ -27,6 +27,7 @@ from ortconv.passes.quantization.weights import QuantizedWeights
 
 __all__ = ["run"]
 
+_LEAST_FILTER_AXES = 3
 _NOTHING = "is computed in floats: nothing in the model has 8-bit weights"
 
 
@@ -87,12 +88,19 @@ def _has_8_bit_weights(graph: ir.Graph) -> bool:
     In others formulas decide bit by bit as OpenVINO's CPU plugin does what lies in the middle between two levels.
     """
     for node in ir.traversal.RecursiveGraphIterator(graph):
-        if node.op_type in ("DequantizeLinear", MATMUL_COMPRESSED.name) and any(
-            value is not None and value.const_value is not None and value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
-            for value in node.inputs[:2]
-        ):
+        if node.op_type in ("DequantizeLinear", MATMUL_COMPRESSED.name) and any(map(_is_stored, node.inputs[:2])):
+            return True
+        # Filters in groups stay as the source dequantizes them.
+        if node.op_type == "Cast" and _is_stored(node.inputs[0], _LEAST_FILTER_AXES):
             return True
     return False
+
+
+def _is_stored(value: ir.Value | None, axes: int = 0) -> bool:
+    """Tells whether a value is a constant of 8 bits with so many axes or more."""
+    if value is None or value.const_value is None or value.dtype not in (ir.DataType.INT8, ir.DataType.UINT8):
+        return False
+    return len(value.const_value.shape) >= axes
 
 
 @dataclasses.dataclass(frozen=True)
