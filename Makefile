@@ -15,7 +15,8 @@ CUDA := build/cuda
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 MODULES := $(shell find ortconv converters -name '*.py')
 
-.PHONY: demo test test-all test-lowest test-serve sweep fuzz bench docs lint format dist sanitize tsan arm clean help \
+.PHONY: demo test test-all test-lowest test-serve sweep fuzz bench docs site wheels wheel-bare wheel-arm sbom lint format \
+	dist sanitize tsan arm clean help \
 	cuda cuda-test cuda-bench cuda-sanitize cuda-emulated cuda-ptx
 
 help:
@@ -26,10 +27,15 @@ help:
 	@echo "make test-serve  run the tests of what serves models, with Ray and Triton's client, which make test skips"
 	@echo "make sweep     run the heavy sweeps that the tests leave out"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
-	@echo "make docs      write the generated tables into docs/operators.md and docs/openvino.md"
+	@echo "make docs      write the generated tables and pictures into docs"
+	@echo "make site      build the documentation as a site, build/site; warnings are errors"
 	@echo "make fuzz      fuzz readers, optimize and operators for SECONDS (60) each; findings lie in build/fuzz"
 	@echo "make lint      check form and style"
 	@echo "make dist      build wheel and sdist, type-check and test the installed wheel"
+	@echo "make wheels    build wheels for x86-64 and 64-bit ARM Linux into dist/wheels, and check them"
+	@echo "make wheel-bare  run the tutorial with the wheel in a bare container (needs docker, or BARE)"
+	@echo "make wheel-arm   convert a model with the ARM wheel in QEMU, and load its library (needs root, debootstrap and qemu-user-static)"
+	@echo "make sbom      write what the wheel needs as CycloneDX into dist/ortconv.cdx.json"
 	@echo "make sanitize  run native tests and cases of the operators under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make tsan      run the native tests that have threads under ThreadSanitizer"
 	@echo "make arm       run the native tests for 64-bit ARM in QEMU (needs g++-aarch64-linux-gnu and qemu-user-static)"
@@ -93,6 +99,10 @@ bench: $(INSTALLED)
 
 docs: $(INSTALLED)
 	$(BIN)/python -m tests.operations
+	$(BIN)/python -m tests.docs.padding_pictures
+
+site: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -104,10 +114,67 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' | xargs $(BIN)/clang-format -i
 
+# Wheels for Linux with glibc 2.28 or newer, on whatever Linux this is. They have an environment of their own, since Zig,
+# which compiles for old C libraries and for other machines, takes 400 MB. auditwheel can only be told a platform of this
+# machine, so it finds the oldest that fits, and the tag is set afterwards.
+WHEELS := dist/wheels
+MACHINES := x86_64 aarch64
+ZIG := build/wheels/venv
+wheels: pyproject.toml
+	$(PYTHON) -m venv $(ZIG)
+	$(ZIG)/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb")); \
+		print(*project["build-system"]["requires"], *project["project"]["optional-dependencies"]["wheels"], sep="\n")' \
+		> build/wheels/requires.txt
+	$(ZIG)/bin/python -m pip install --quiet --disable-pip-version-check --requirement build/wheels/requires.txt
+	rm -rf $(WHEELS) build/wheels/raw
+	for machine in $(MACHINES); do \
+		PATH="$(abspath $(ZIG))/bin:$$PATH" ORTCONV_MACHINE=$$machine _PYTHON_HOST_PLATFORM=linux-$$machine \
+			ORTCONV_ZIG="$$($(ZIG)/bin/python -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / "zig")')" \
+			python -m build --wheel --no-isolation --outdir build/wheels/raw --config-setting build-dir=build/wheels/$$machine \
+			--config-setting cmake.args=--toolchain=$(abspath ortconv/native/manylinux.cmake) . && \
+		PATH="$(abspath $(ZIG))/bin:$$PATH" auditwheel repair --only-plat --wheel-dir $(WHEELS) \
+			build/wheels/raw/*_$$machine.whl && \
+		$(ZIG)/bin/python -m wheel tags --remove --platform-tag manylinux_2_28_$$machine $(WHEELS)/*_$$machine.whl || exit; done
+	$(ZIG)/bin/python -m tests.wheels.check $(WHEELS)/*.whl
+
+# The commands of the tutorial, in a bare image; BARE starts a shell in one where pip finds the wheels.
+BARE := docker run --rm --interactive --volume $(abspath $(WHEELS)):/wheels --env PIP_FIND_LINKS=/wheels debian:12 bash -s
+wheel-bare:
+	$(PYTHON) -m tests.docs.pages docs/tutorial/index.md $(BARE)
+
+# Python for 64-bit ARM from Debian's packages, which are unpacked and not installed, in QEMU; as root, for debootstrap.
+# A model is converted there, and the library loaded. ONNX Runtime's own wheel crashes when it is imported in QEMU 7.2, so
+# what the kernels compute is tested by `make arm`.
+ARM := build/wheels/arm
+wheel-arm:
+	rm -rf $(ARM)
+	mkdir -p $(ARM)/root
+	debootstrap --arch=arm64 --foreign --variant=minbase --include=python3 bookworm $(ARM)/root > $(ARM)/debootstrap.log
+	for package in $(ARM)/root/var/cache/apt/archives/*.deb; do dpkg-deb --extract $$package $(ARM)/root || exit; done
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target $(ARM)/site --only-binary :all: \
+		--python-version 3.11 --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 \
+		--platform manylinux_2_17_aarch64 --platform manylinux2014_aarch64 --find-links $(WHEELS) ortconv
+	cp -r samples/sources $(ARM)
+	cd $(ARM) && export PYTHONPATH=site && run="qemu-aarch64-static -L root root/usr/bin/python3.11 -P" && \
+		$$run -m ortconv convert sources/unet_decoder.xml -o net.onnx && \
+		$$run -c 'import ctypes, ortconv; print(ctypes.CDLL(ortconv.library_path()).RegisterCustomOps)'
+
+# What is in an environment with the wheel and all that it needs, as CycloneDX.
+SBOM := build/wheels/sbom
+sbom:
+	rm -rf $(SBOM)
+	$(PYTHON) -m venv $(SBOM)/wheel
+	$(PYTHON) -m venv $(SBOM)/tool
+	$(SBOM)/wheel/bin/python -m pip install --quiet --disable-pip-version-check --find-links $(WHEELS) 'ortconv[cpu]'
+	$(SBOM)/wheel/bin/python -m pip uninstall --quiet --disable-pip-version-check --yes pip setuptools
+	$(SBOM)/tool/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom
+	$(SBOM)/tool/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+		--output-file dist/ortconv.cdx.json $(SBOM)/wheel
+
 # The sdist must hold what the tree holds. The wheel is checked and tested from another folder, where the source tree
 # does not shadow it, in an environment that takes all but ortconv from $(VENV). The numbers that its library computes
 # are tested by `make test`: it is the same one.
-SDIST := ortconv converters tests samples benchmarks docs Makefile pyproject.toml README.md LICENSE
+SDIST := ortconv converters tests samples benchmarks docs mkdocs.yml Makefile pyproject.toml README.md LICENSE
 WHEEL := build/wheel-test
 dist: $(INSTALLED)
 	rm -rf dist build/sdist-test $(WHEEL)

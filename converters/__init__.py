@@ -1,4 +1,4 @@
-"""The source formats that ortconv reads; importing this package registers their lowerings."""
+"""The source formats that ortconv reads; their lowerings are imported when one is looked up."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from tests.folders import ROOT
 
 __all__ = ["BUGS_PAGE", "PAGE", "with_plugin_bugs", "with_tables"]
 
-PAGE = ROOT / "docs" / "operators.md"
-BUGS_PAGE = ROOT / "docs" / "openvino.md"
+PAGE = ROOT / "docs" / "reference" / "operators.md"
+BUGS_PAGE = ROOT / "docs" / "reference" / "openvino.md"
 
 
 def with_tables(text: str) -> str:

@@ -184,3 +184,20 @@ def test_an_installation_exposes_ortconv_alone(tmp_path: pathlib.Path) -> None:
     code = "import sys, ortconv.converters; print(*sys.path, sep='\\n')"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert not {str(ROOT), str(ROOT.parent)} & set(done.stdout.splitlines())
+
+
+def test_a_conversion_loads_neither_sympy_nor_other_formats(tmp_path: pathlib.Path) -> None:
+    """Both would take as long as the rest of the start."""
+    code = """
+import sys
+from ortconv import cli
+sys.argv = ["ortconv", "convert", *sys.argv[1:]]
+try:
+    cli.main()
+except SystemExit as end:
+    assert end.code == 0
+print(sorted(name for name in sys.modules if name in ("sympy.core", "ortconv.onednn", "openvino", "onnxruntime")))
+"""
+    command = [sys.executable, "-c", code, ROOT / "samples/sources/unet_decoder.xml", "-o", tmp_path / "net.onnx"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

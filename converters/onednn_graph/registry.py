@@ -57,4 +57,4 @@ def _with_fields(function: _F) -> _F:
     return typing.cast(_F, lowering)
 
 
-REGISTRY = _Registry("oneDNN Graph", coerce_typed)
+REGISTRY = _Registry("oneDNN Graph", coerce_typed, package="ortconv.converters.onednn_graph.ops")

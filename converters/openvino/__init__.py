@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 
-import ortconv.converters.openvino.ops  # noqa: F401  (registers the lowerings)
 from ortconv.converters.openvino.reader.openvino_model import is_model, read_model
 from ortconv.converters.openvino.reader.source_graph import read_ir
 from ortconv.converters.openvino.registry import REGISTRY

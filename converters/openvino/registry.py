@@ -7,4 +7,4 @@ from ortconv.frontend.registry import Registry
 
 __all__ = ["REGISTRY"]
 
-REGISTRY = Registry("OpenVINO", coerce_text, ignores_unknown=True)
+REGISTRY = Registry("OpenVINO", coerce_text, ignores_unknown=True, package="ortconv.converters.openvino.ops")

@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ortconv.cli import output
+from ortconv.cli.deferred import defer
 
 __all__ = ["cli", "main"]
 
@@ -109,4 +110,6 @@ def main() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # Names may hold what the terminal cannot show.
+    # onnx_ir imports SymPy, which takes longer than all else, for arithmetic with symbolic dimensions.
+    defer("sympy", "onnx_ir._symbolic_shapes")
     cli(prog_name="ortconv")

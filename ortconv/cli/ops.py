@@ -22,7 +22,7 @@ _HOW = {"exact": "one ONNX node", "composed": "several ONNX nodes", "plugin": "a
 @click.command("ops", epilog="Example: ortconv ops openvino")
 @click.argument("source", required=False, type=click.Choice([frontend.name for frontend in FRONTENDS]))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with inputs and attributes.")
-@click.option("--markdown", is_flag=True, help="Print a short table in Markdown, as in docs/operators.md.")
+@click.option("--markdown", is_flag=True, help="Print a short table in Markdown, as in docs/reference/operators.md.")
 def command(source: str | None, as_json: bool, markdown: bool) -> None:
     """List the operations that are converted: their versions, how they are converted, and what they become.
 

@@ -8,6 +8,8 @@ is refused, so nothing is dropped silently.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import importlib
 import inspect
 import re
 import typing
@@ -118,6 +120,19 @@ class Lowering:
 
 
 @dataclasses.dataclass(frozen=True)
+class _Registered:
+    """A function and the versions that it was registered for; its signature is read when one of them is looked up."""
+
+    since: int
+    until: int
+    describe: Callable[[], Lowering]
+
+    @functools.cached_property
+    def lowering(self) -> Lowering:
+        return self.describe()
+
+
+@dataclasses.dataclass(frozen=True)
 class Refusal:
     """An op that is known and refused, in every version that has no lowering.
 
@@ -137,15 +152,38 @@ class Registry:
         source: The format's name as users write it.
         coerce: How its attributes become Python values.
         ignores_unknown: Whether its own reader ignores attributes that an op does not have.
+        package: The package that registers the lowerings; it is imported when the first one is looked up.
     """
 
-    def __init__(self, source: str, coerce: Coerce, *, ignores_unknown: bool = False) -> None:
+    def __init__(
+        self, source: str, coerce: Coerce, *, ignores_unknown: bool = False, package: str | None = None
+    ) -> None:
         self.source = source
         self.coerce = coerce
         self.ignores_unknown = ignores_unknown
-        self._lowerings: dict[str, dict[int, Lowering]] = {}
-        self._refusals: dict[str, Refusal] = {}
-        self._spellings: dict[str, str] = {}
+        self._package = package
+        self._registered: dict[str, dict[int, _Registered]] = {}
+        self._known_refusals: dict[str, Refusal] = {}
+        self._known_spellings: dict[str, str] = {}
+
+    def _load(self) -> None:
+        if self._package is not None:
+            importlib.import_module(self._package)  # waits for another thread that imports it
+
+    @property
+    def _lowerings(self) -> dict[str, dict[int, _Registered]]:
+        self._load()
+        return self._registered
+
+    @property
+    def _refusals(self) -> dict[str, Refusal]:
+        self._load()
+        return self._known_refusals
+
+    @property
+    def _spellings(self) -> dict[str, str]:
+        self._load()
+        return self._known_spellings
 
     def lowering(
         self,
@@ -169,12 +207,15 @@ class Registry:
         last = since if until is None else until
 
         def register(function: _F) -> _F:
+            if without and not inspect.signature(function).parameters.keys() >= set(without):
+                raise ValueError(f"the lowering of {', '.join(op_types)} has no parameters {', '.join(without)}")
             for op_type in op_types:
-                self._spellings[op_type.lower()] = op_type
-                versions = self._lowerings.setdefault(op_type, {})
+                self._known_spellings[op_type.lower()] = op_type
+                versions = self._registered.setdefault(op_type, {})
                 if any(since <= other.until and other.since <= last for other in versions.values()):
                     raise ValueError(f"{op_type} versions {since} to {last} are registered twice")
-                versions[since] = _describe(op_type, since, last, function, how, without)
+                describe = functools.partial(_describe, op_type, since, last, function, how, without)
+                versions[since] = _Registered(since, last, describe)
             return function
 
         return register
@@ -182,10 +223,10 @@ class Registry:
     def refuse(self, *op_types: str, reason: str) -> None:
         """Registers why the versions of op types that have no lowering are refused; see `Refusal`."""
         for op_type in op_types:
-            if op_type in self._refusals:
+            if op_type in self._known_refusals:
                 raise ValueError(f"{op_type} is refused twice")
-            self._spellings[op_type.lower()] = op_type
-            self._refusals[op_type] = Refusal(op_type, reason)
+            self._known_spellings[op_type.lower()] = op_type
+            self._known_refusals[op_type] = Refusal(op_type, reason)
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
@@ -202,17 +243,17 @@ class Registry:
         A set holds the form of an op that the set itself or an earlier one introduced. Where no lowering covers that,
         the version is returned as it is.
         """
-        older = [lowering.until for since, lowering in self._lowerings.get(op_type, {}).items() if since <= version]
+        older = [found.until for since, found in self._lowerings.get(op_type, {}).items() if since <= version]
         return min(version, max(older)) if older and op_type not in self._refusals else version
 
     def find(self, op_type: str, version: int) -> Lowering | None:
         """Returns the lowering that covers a version of an op, or None."""
         versions = self._lowerings.get(op_type, {}).values()
-        return next((lowering for lowering in versions if lowering.since <= version <= lowering.until), None)
+        return next((found.lowering for found in versions if found.since <= version <= found.until), None)
 
     def any_version(self, op_type: str) -> Lowering | None:
         """Returns a lowering of an op, whatever version it covers, or None."""
-        return next(iter(self._lowerings.get(op_type, {}).values()), None)
+        return next((found.lowering for found in self._lowerings.get(op_type, {}).values()), None)
 
     def lookup(self, op_type: str, version: int) -> Lowering:
         """Returns the lowering that covers a version of an op.
@@ -232,13 +273,13 @@ class Registry:
             raise UnsupportedOpError(
                 f"{self.source} op {op_type} is not supported.", hint="`ortconv ops` lists what is."
             )
-        allowed = ", ".join(lowering.versions for _, lowering in sorted(versions.items()))
+        allowed = ", ".join(found.lowering.versions for _, found in sorted(versions.items()))
         raise UnsupportedOpError(f"version {version} of {op_type} is not supported; allowed: {allowed}.")
 
     def __iter__(self) -> typing.Iterator[Lowering]:
         for op_type in sorted(self._lowerings):
             for since in sorted(self._lowerings[op_type]):
-                yield self._lowerings[op_type][since]
+                yield self._lowerings[op_type][since].lowering
 
 
 def _describe(
@@ -249,8 +290,6 @@ def _describe(
     attributes: dict[str, tuple[object, object]] = {}
     variadic = False
     parameters = dict(list(inspect.signature(function).parameters.items())[1:])
-    if not parameters.keys() >= set(without):
-        raise ValueError(f"the lowering of {op_type} has no parameters {', '.join(without)}")
     for name, parameter in parameters.items():
         if name in without:
             continue
