@@ -37,13 +37,20 @@ TEST(registration_declares_memory_and_types) {
   OrtSessionOptions options;
   const auto ops = registered(&options);
   size_t cuda = 0, products = 0, gathering = 0, codebooks = 0, integer_convs = 0;
-  size_t fourier = 0;  // on the CPU alone
+  size_t fourier = 0, quantized = 0;  // on the CPU alone
   for (const OrtCustomOp* const op : ops) {
     const std::string name = op->GetName(op);
     if (name == "ForwardSTFT" || name == "InverseSTFT" || name == "OverlapAdd" || name == "FourierTransform") {
       EXPECT(std::string(op->GetExecutionProviderType(op)) == "CPUExecutionProvider", name);
       EXPECT(op->GetInputCharacteristic(op, 0) == 0, name);
       ++fourier;
+      continue;
+    }
+    if (name.rfind("QLinearTransposedConvolution", 0) == 0 || name == "TransposedConvolutionIntegerToFloat") {
+      EXPECT(std::string(op->GetExecutionProviderType(op)) == "CPUExecutionProvider", name);
+      const size_t own = name == "QLinearTransposedConvolutionAdd" ? 12 : name[0] == 'Q' ? 9 : 7;
+      EXPECT(op->GetInputTypeCount(op) == own && op->GetInputCharacteristic(op, own - 1) == 0, name);
+      ++quantized;
       continue;
     }
     const bool to_shape = name == "TransposedConvolutionToShape", adds = name == "TransposedConvolutionAdd";
@@ -72,7 +79,9 @@ TEST(registration_declares_memory_and_types) {
   EXPECT(codebooks == 4 * std::size(kMatMulTypes), codebooks);
   EXPECT(integer_convs == 8, integer_convs);  // of two types of data and two of weights
   EXPECT(fourier == 4 * std::size(kFourierTypes), fourier);
-  EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering + integer_convs + fourier, ops.size());
+  EXPECT(quantized == 4 + 8 + 8, quantized);  // of two types of data, two of weights, and two of results
+  EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering + integer_convs + fourier + quantized,
+         ops.size());
 }
 
 TEST(products_are_left_to_other_providers) {
