@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ortconv.optimizer import Optimization, optimization, optimize
     from ortconv.options import Semantics, Target
     from ortconv.runtime.library import library_path, register
+    from ortconv.runtime.provider import ep_name, register_ep
     from ortconv.runtime.session import InferenceSession
     from ortconv.verification import Verification, verify
 
@@ -63,11 +64,13 @@ __all__ = [
     "check",
     "conversion",
     "convert",
+    "ep_name",
     "library_path",
     "onednn",
     "optimization",
     "optimize",
     "register",
+    "register_ep",
     "verify",
 ]
 
@@ -81,11 +84,13 @@ _HOMES = {
     "check": "ortconv.model_io.checker:check_file",
     "conversion": "ortconv.api:conversion",
     "convert": "ortconv.api:convert",
+    "ep_name": "ortconv.runtime.provider:ep_name",
     "library_path": "ortconv.runtime.library:library_path",
     "onednn": "ortconv.onednn",
     "optimization": "ortconv.optimizer:optimization",
     "optimize": "ortconv.optimizer:optimize",
     "register": "ortconv.runtime.library:register",
+    "register_ep": "ortconv.runtime.provider:register_ep",
     "verify": "ortconv.verification:verify",
 }
 """Where a name lives; the error classes, which are not listed, are in `ortconv.errors`."""

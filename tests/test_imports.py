@@ -52,7 +52,7 @@ def loaded_after(statement: str) -> set[str]:
         ("import ortconv; ortconv.PluginError; ortconv.__version__", HEAVY),
         ("import ortconv.cli", HEAVY - {"click", "rich"}),
         ("import ortconv; ortconv.convert; ortconv.onednn; ortconv.check; ortconv.optimize", RUNTIMES),
-        ("import ortconv; ortconv.library_path; ortconv.register", RUNTIMES),
+        ("import ortconv; ortconv.library_path; ortconv.register; ortconv.register_ep; ortconv.ep_name", RUNTIMES),
         (
             "import ortconv.verification, ortconv.cli.verify, ortconv.cli.run, ortconv.cli.bench, ortconv.cli.report",
             RUNTIMES,

@@ -26,8 +26,9 @@ __all__ = [
     "register",
 ]
 
-Backend = Literal["native", "python", "none"]
-"""What executes nodes of ours: the native library, Python ops, or the function bodies in the file."""
+Backend = Literal["native", "python", "none", "ep"]
+"""What executes nodes of ours: the native library's custom operators, Python ops, the function bodies in the file, or
+the native library as an execution provider, which takes standard nodes, too."""
 
 LIBRARY_VARIABLE = "ORTCONV_LIBRARY"
 """Environment variable with the path of another build of the native library, for its developers."""
@@ -45,7 +46,10 @@ _FILE_NAMES = {"win32": "ortconv_ops.dll", "darwin": "libortconv_ops.dylib"}
 
 
 def library_path() -> str:
-    """Returns the path of the native library, for ``SessionOptions.register_custom_ops_library``.
+    """Returns the path of the native library.
+
+    It is for ``onnxruntime.SessionOptions.register_custom_ops_library`` and
+    ``onnxruntime.register_execution_provider_library``.
 
     Raises:
         PluginError: This installation has no library, or `LIBRARY_VARIABLE` is not the path of a file.

@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from ortconv.errors import ExecutionError, OrtconvError, in_utf8
+from ortconv.errors import ExecutionError, OrtconvError, PluginError, in_utf8
 from ortconv.model_io.input_data import Array, Input
-from ortconv.runtime import cuda, library
+from ortconv.runtime import cuda, library, provider
 from ortconv.runtime.choices import CHOICES_ENTRY
 from ortconv.runtime.library import Backend
 from ortconv.runtime.saturation import are_exact
@@ -62,7 +62,8 @@ class Model:
         model: The file, or the model itself.
         name: The model's name in messages.
         backend: What executes nodes of ours.
-        providers: Execution providers, best first; the CPU provider by default.
+        providers: Execution providers, best first; the CPU provider by default. With the backend "ep" it comes after
+            ours, and others are not allowed.
         folder: The folder of the external data of a model that is no file.
         threads: How many threads may work on a node; 0 for ONNX Runtime's default.
         tf32: Whether a GPU may multiply float32 in TF32.
@@ -70,6 +71,7 @@ class Model:
         choices: The file to which the native library writes what computes each convolution; see
             `ortconv.runtime.choices`.
         profile: Where ONNX Runtime's profiler writes, if it is to measure.
+        ep_options: Options of the execution provider, with the backend "ep"; see `ortconv.register_ep`.
 
     Attributes:
         inputs: The inputs.
@@ -93,6 +95,7 @@ class Model:
         int8_kernels: bool = True,
         choices: str | os.PathLike[str] | None = None,
         profile: Profile | None = None,
+        ep_options: Mapping[str, str] | None = None,
     ) -> None:
         from ortconv.runtime.session import DATA_FOLDER_ENTRY, InferenceSession
 
@@ -116,7 +119,12 @@ class Model:
             options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
         self._name = name
         self._on_gpu = cuda.is_requested(providers)
-        chosen = [(each, {"use_tf32": int(tf32)} if each == cuda.PROVIDER else {}) for each in providers]
+        chosen: Any = [(each, {"use_tf32": int(tf32)} if each == cuda.PROVIDER else {}) for each in providers]
+        if backend == "ep":
+            if self._on_gpu:
+                raise PluginError(f"{provider.ep_name()} computes on the CPU and excludes {cuda.PROVIDER}.")
+            provider.register_ep(options, ep_options)
+            chosen = None
         try:
             self._session: Any = InferenceSession(model, options, providers=chosen, backend=backend)
         except OrtconvError:

@@ -26,7 +26,7 @@ import onnx_ir as ir
 from ortconv.errors import PluginError
 from ortconv.model_io import loading
 from ortconv.model_io.function_checks import needs_plugin
-from ortconv.runtime import cuda, library, python_ops
+from ortconv.runtime import cuda, library, provider, python_ops
 from ortconv.runtime.library import Backend
 from ortconv.runtime.python_ops_rewrite import rewrite
 from ortconv.runtime.saturation import config_entry, make_products_exact
@@ -80,14 +80,15 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
         providers: As in the base class.
         provider_options: As in the base class.
         backend: "native" executes our operators by the native library; "python" by their NumPy references, through
-            onnxruntime-extensions; "none" by their function bodies.
+            onnxruntime-extensions; "none" by their function bodies. "ep" adds the native library as an execution
+            provider, see `ortconv.register_ep`.
         **kwargs: As in the base class.
 
     Raises:
         CheckError: The model is no ONNX model, or is refused as said above.
         PluginError: A requirement of the backend is missing, the model needs the plugin and `backend` is "none", or the
             CUDA provider cannot be used.
-        ValueError: `backend` is unknown.
+        ValueError: `backend` is unknown, or "ep", and there are `providers`.
     """
 
     def __init__(
@@ -102,6 +103,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     ) -> None:
         if backend not in get_args(Backend):
             raise ValueError(f"backend {backend!r} is unknown; allowed: {', '.join(get_args(Backend))}")
+        if backend == "ep" and providers is not None:
+            raise ValueError("backend 'ep' takes no providers: ONNX Runtime would not use it")
         self._calls: python_ops.Calls | None = None
         self._bound: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         more = {"providers": providers, "provider_options": provider_options, **kwargs}
@@ -135,6 +138,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             library.register(options)
             super().__init__(source, options, **more)
             return
+        if backend == "ep":
+            provider.register_ep(options)
         make_products_exact(options)
         try:
             super().__init__(source, options, **more)

@@ -11,7 +11,7 @@ import onnxruntime
 
 from ortconv.opset.bodies.convolutions import CAST_LIKE
 from ortconv.optimizer import Optimization, optimization
-from tests.running import WAYS, run
+from tests.running import PROVIDER, WAYS, run
 
 OURS = "ortconv:"
 
@@ -65,10 +65,10 @@ def assert_same(model: onnx.ModelProto, *feeds: dict[str, np.ndarray], ops: list
     assert [value.name for value in result.graph.output] == [value.name for value in model.graph.output]
     for each in feeds:
         expected = stock(model, each)
-        for way in WAYS:
+        for way, what in [*((way, result) for way in WAYS), (PROVIDER, model), (PROVIDER, result)]:
             if way == "python" and model.opset_import[0].version < CAST_LIKE:
                 continue  # refused: see test_pyops_failures
-            for got, right in zip(run(result, each, way), expected, strict=True):
+            for got, right in zip(run(what, each, way), expected, strict=True):
                 assert got.dtype == right.dtype
                 assert got.shape == right.shape, way
                 half = right.dtype == np.float16

@@ -8,6 +8,15 @@
 namespace ortconv {
 namespace {
 
+std::string list_of(const int64_t* sizes, int count) {
+  std::ostringstream json;
+  for (int a = 0; a < count; ++a) json << (a == 0 ? "[" : ", ") << sizes[a];
+  json << "]";
+  return json.str();
+}
+
+}  // namespace
+
 std::string quoted(const std::string& text) {
   std::string json = "\"";
   for (const char c : text) {
@@ -17,14 +26,11 @@ std::string quoted(const std::string& text) {
   return json + '"';
 }
 
-std::string list_of(const int64_t* sizes, int count) {
-  std::ostringstream json;
-  for (int a = 0; a < count; ++a) json << (a == 0 ? "[" : ", ") << sizes[a];
-  json << "]";
-  return json.str();
+void append_line(const std::string& file, const std::string& line) {
+  static std::mutex& mutex = *new std::mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::ofstream(file, std::ios::app) << line + "\n";
 }
-
-}  // namespace
 
 void log_choice(const std::string& file, const std::string& node, const ConvProblem& p, const std::string& chosen,
                 const std::vector<LoggedEstimate>& estimates) {
@@ -43,11 +49,8 @@ void log_choice(const std::string& file, const std::string& node, const ConvProb
          << ", \"stored\": " << w.stored << ", \"far\": " << w.far << "}";
     separator = ", ";
   }
-  json << "]}\n";
-  // One line at a time, as nodes of several sessions may write to the same file.
-  static std::mutex& mutex = *new std::mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::ofstream(file, std::ios::app) << json.str();
+  json << "]}";
+  append_line(file, json.str());
 }
 
 }  // namespace ortconv

@@ -129,6 +129,18 @@ std::shared_ptr<const ConvChoice> Convolution::choose(const ConvProblem& problem
   return choice;
 }
 
+double Convolution::nanoseconds(const ConvProblem& problem, const void* wei) const {
+  if (output_is_empty(problem) || nothing_to_sum(op_, problem) || chooser_ == nullptr) return 0;
+  ConvProblem simplified = problem;
+  const bool is_merged = merge_axes(problem, wei, &simplified);
+  const Chooser& chooser = is_merged ? *merged_.chooser : *chooser_;
+  double least = HUGE_VAL;
+  for (const auto& each : chooser.estimates(is_merged ? simplified : problem, {!is_finite_, false})) {
+    least = std::min(least, each.nanoseconds);
+  }
+  return least;
+}
+
 void Convolution::log(const ConvChoice& choice, const Candidate& chosen, bool any_weights) const {
   if (options_.choices.empty()) return;
   std::vector<LoggedEstimate> estimates;

@@ -56,6 +56,9 @@ class Convolution {
   // Decides for a complete problem what computes its runs, and packs constant weights for it. `wei`: as for run().
   std::shared_ptr<const ConvChoice> choose(const ConvProblem& problem, const void* wei) const;
 
+  // Estimated nanoseconds of a run on one thread. `wei`: as for run().
+  double nanoseconds(const ConvProblem& problem, const void* wei) const;
+
   // The choice of the implementation that is fastest for these tensors: as the tuning knows, or after a few runs of
   // each that may be. For a choice that may improve; overwrites dst.
   std::shared_ptr<const ConvChoice> measure(const ConvChoice& choice, const void* src, const void* wei,

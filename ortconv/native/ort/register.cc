@@ -1,4 +1,4 @@
-// RegisterCustomOps: what ONNX Runtime looks up in this library, and the only symbol it exports.
+// RegisterCustomOps: what ONNX Runtime looks up in a library of custom operators.
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -12,11 +12,7 @@
 #include "ort/abi/abi.h"
 #include "ort/abi/boundary.h"
 #include "ort/abi/custom_op.h"
-#include "ort/conv_integer_to_float/op.h"
-#include "ort/convolution/op.h"
-#include "ort/fourier/op.h"
-#include "ort/matmul_nbits/op.h"
-#include "ort/quantized_convolution/op.h"
+#include "ort/operators.h"
 #include "ort/settings.h"
 
 namespace ortconv {
@@ -32,11 +28,8 @@ struct Registry {
   CustomOps ops;
   OrtCustomOpDomain* domain = nullptr;
 
-  Registry(const OrtApi* api, const Settings& settings) {
+  Registry(const OrtApi* api, const Settings& settings) : ops(operators(api, settings)) {
     invoke<abi::CreateCustomOpDomain>(api, kDomain, &domain);
-    for (const auto make_ops : {conv_ops, matmul_ops, conv_integer_ops, fourier_ops, quantized_ops}) {
-      for (auto& op : make_ops(api, settings)) ops.push_back(std::move(op));
-    }
     for (const auto& op : ops) invoke<abi::CustomOpDomainAdd>(api, domain, op.get());
   }
 };

@@ -59,13 +59,16 @@ Setting setting(const OrtApi* api, const OrtSessionOptions* options, const char*
   return {value == nullptr ? "" : value, "environment variable " + name};
 }
 
-// A setting that is 0 or 1.
-bool flag(const OrtApi* api, const OrtSessionOptions* options, const char* key, bool otherwise) {
+}  // namespace
+
+bool flag_entry(const OrtApi* api, const OrtSessionOptions* options, const char* key, bool otherwise) {
   const auto [value, origin] = setting(api, options, key);
   if (value.empty()) return otherwise;
   if (value != "0" && value != "1") fail(origin, " = '", value, "' is not supported; allowed: 0, 1.");
   return value == "1";
 }
+
+namespace {
 
 // The name of one of the implementations, or nothing.
 std::string implementation_setting(const OrtApi* api, const OrtSessionOptions* options) {
@@ -85,9 +88,9 @@ std::string implementation_setting(const OrtApi* api, const OrtSessionOptions* o
 
 Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
   Settings settings;
-  settings.tf32 = flag(api, options, kTf32Entry, settings.tf32);
-  settings.matmul_compressed = flag(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
-  settings.fourier = flag(api, options, kFourierEntry, settings.fourier);
+  settings.tf32 = flag_entry(api, options, kTf32Entry, settings.tf32);
+  settings.matmul_compressed = flag_entry(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
+  settings.fourier = flag_entry(api, options, kFourierEntry, settings.fourier);
   settings.implementation = implementation_setting(api, options);
   settings.choices = setting(api, options, kChoicesEntry).value;
   settings.tuning = setting(api, options, kTuneEntry).value;

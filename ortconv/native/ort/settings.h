@@ -41,4 +41,7 @@ struct Settings {
 // The value of a config entry; empty where there is none.
 std::string config_entry(const OrtApi* api, const OrtSessionOptions* options, const char* key);
 
+// That of an entry, or of its environment variable, that is 0 or 1. Throws Error when it is anything else.
+bool flag_entry(const OrtApi* api, const OrtSessionOptions* options, const char* key, bool otherwise);
+
 }  // namespace ortconv

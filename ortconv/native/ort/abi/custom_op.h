@@ -42,9 +42,9 @@ struct CustomOp : OrtCustomOp {
 using CustomOps = std::vector<std::shared_ptr<const OrtCustomOp>>;
 
 // Creates a kernel by `make(subject)`, where the subject is how messages name the node:
-// org.ortconv.TransposedConvolution 'up1'.
+// org.ortconv.TransposedConvolution 'up1'. `op_name` is the first part of that.
 template <class Make>
-OrtStatus* create_kernel(const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel,
+OrtStatus* create_kernel(const std::string& op_name, const OrtApi* api, const OrtKernelInfo* info, void** kernel,
                          Make make) {
   std::string subject;
   OrtStatus* status = guarded(api, kDomain, [&] {
@@ -53,10 +53,17 @@ OrtStatus* create_kernel(const OrtCustomOp* op, const OrtApi* api, const OrtKern
     std::string name(size, '\0');
     invoke<abi::KernelInfoGetNodeName>(api, info, &name[0], &size);
     name.resize(size - 1);
-    subject = std::string(kDomain) + "." + op->GetName(op) + " '" + name + "'";
+    subject = op_name + " '" + name + "'";
   });
   if (status != nullptr) return status;
   return guarded(api, subject, [&] { *kernel = make(subject).release(); });
+}
+
+// The same for an op of ours.
+template <class Make>
+OrtStatus* create_kernel(const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** kernel,
+                         Make make) {
+  return create_kernel(std::string(kDomain) + "." + op->GetName(op), api, info, kernel, make);
 }
 
 }  // namespace ortconv

@@ -1,5 +1,8 @@
+#include "ort/convolution/cpu.h"
+
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/parallel.h"
 #include "base/recently_used.h"
@@ -25,7 +28,7 @@ struct SizedRun {
 
 class ConvKernel : public Kernel {
  public:
-  explicit ConvKernel(const ConvCreation& creation);
+  ConvKernel(const OrtApi* api, const std::string& subject, CpuConv conv);
   void compute(OrtKernelContext* context) const override;
 
  private:
@@ -46,13 +49,12 @@ class ConvKernel : public Kernel {
   std::optional<Convolution> convolution_;
 };
 
-ConvKernel::ConvKernel(const ConvCreation& creation)
-    : Kernel(creation.api, creation.subject),
-      dtype_(creation.dtype),
-      attributes_(read_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
-      reader_(creation.api, creation.info, creation.op, ConvReader::Constants::kReadOnce),
-      options_{creation.settings.implementation, creation.settings.choices, creation.settings.tuning,
-               creation.subject} {
+ConvKernel::ConvKernel(const OrtApi* api, const std::string& subject, CpuConv conv)
+    : Kernel(api, subject),
+      dtype_(conv.dtype),
+      attributes_(std::move(conv.attributes)),
+      reader_(std::move(conv.reader)),
+      options_(std::move(conv.options)) {
   check_attributes(attributes_, dtype_);
   const std::optional<TensorView>& w = reader_.constants().w;
   if (!w) return;
@@ -61,7 +63,7 @@ ConvKernel::ConvKernel(const ConvCreation& creation)
                        ArchFlags::host(), options_);
   // Where all sizes are known, the weights are packed now, and not by the first run.
   try {
-    if (const auto sizes = known_sizes(api(), creation.info, attributes_, true)) prepare(*sizes, w->data);
+    if (conv.sizes) prepare(*conv.sizes, w->data);
   } catch (const Error&) {
     // Sizes that no run can have: the run says so.
   }
@@ -112,8 +114,27 @@ void ConvKernel::compute(OrtKernelContext* context) const {
 
 }  // namespace
 
+std::unique_ptr<Kernel> make_conv_kernel(const OrtApi* api, const std::string& subject, CpuConv conv) {
+  return std::make_unique<ConvKernel>(api, subject, std::move(conv));
+}
+
 std::unique_ptr<Kernel> make_conv_kernel(const ConvCreation& creation) {
-  return std::make_unique<ConvKernel>(creation);
+  ConvAttributes attributes = read_attributes(creation.op, KernelAttributes(creation.api, creation.info));
+  check_attributes(attributes, creation.dtype);
+  ConvReader reader(creation.api, creation.info, creation.op, ConvReader::Constants::kReadOnce);
+  std::optional<Sizes> sizes;
+  try {
+    if (reader.constants().w) sizes = known_sizes(creation.api, creation.info, attributes, true);
+  } catch (const Error&) {
+    // An output_shape that no run can have: the run says so.
+  }
+  const Settings& settings = creation.settings;
+  return make_conv_kernel(creation.api, creation.subject,
+                          {creation.dtype,
+                           std::move(attributes),
+                           std::move(reader),
+                           std::move(sizes),
+                           {settings.implementation, settings.choices, settings.tuning, creation.subject}});
 }
 
 }  // namespace ortconv

@@ -7,19 +7,18 @@ namespace ortconv {
 
 template <class Fn>
 void ConvReader::for_each_input(Fn fn) const {
-  const ConvIndices at(op_);
   const auto visit = [&](size_t index, auto member) {
     if (index < count_) fn(index, member);
   };
-  visit(at.x, &ConvInputs::x);
-  visit(at.w, &ConvInputs::w);
-  if (op_ == ConvOp::kConvTransposeToShape) visit(at.output_shape, &ConvInputs::output_shape);
-  if (op_ == ConvOp::kConvTransposeAdd) visit(at.residual, &ConvInputs::residual);
-  visit(at.b, &ConvInputs::b);
+  visit(at_.x, &ConvInputs::x);
+  visit(at_.w, &ConvInputs::w);
+  visit(at_.output_shape, &ConvInputs::output_shape);
+  visit(at_.residual, &ConvInputs::residual);
+  visit(at_.b, &ConvInputs::b);
 }
 
 ConvReader::ConvReader(const OrtApi* api, const OrtKernelInfo* info, ConvOp op, Constants constants)
-    : api_(api), op_(op) {
+    : api_(api), at_(op) {
   invoke<abi::KernelInfoGetInputCount>(api, info, &count_);
   if (constants == Constants::kReadByEachRun) return;
   for_each_input([&](size_t index, auto member) {

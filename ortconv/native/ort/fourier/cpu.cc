@@ -1,3 +1,5 @@
+#include "ort/fourier/cpu.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -18,15 +20,6 @@ namespace {
 
 using kernels::FourierKind;
 using kernels::FourierPlan;
-
-// An input of a run; null where the node has none.
-const OrtValue* input_of(const OrtApi* api, const OrtKernelContext* context, size_t index) {
-  size_t count = 0;
-  invoke<abi::KernelContextGetInputCount>(api, context, &count);
-  const OrtValue* value = nullptr;
-  if (index < count) invoke<abi::KernelContextGetInput>(api, context, index, &value);
-  return value;
-}
 
 template <class T>
 const T* elements_of(const OrtApi* api, const OrtValue* tensor) {
@@ -100,14 +93,15 @@ class StftKernel : public Kernel {
 template <class T>
 class TransformKernel : public Kernel {
  public:
-  explicit TransformKernel(const FourierCreation& creation)
-      : Kernel(creation.api, creation.subject),
-        attributes_(transform_attributes(KernelAttributes(creation.api, creation.info))),
-        kernel_(kernels::get_fourier_kernel<T>(ArchFlags::host())) {}
+  TransformKernel(const OrtApi* api, const std::string& subject, const TransformAttributes& attributes)
+      : Kernel(api, subject), attributes_(attributes), kernel_(kernels::get_fourier_kernel<T>(ArchFlags::host())) {}
 
   void compute(OrtKernelContext* context) const override {
     const OrtValue* const x = input_of(api(), context, FourierIndices::kData);
-    const TransformRun run = transform_run(attributes_, shape_of(api(), x), length_of(context));
+    const int64_t length = integer_of(api(), input_of(api(), context, FourierIndices::kLength), "length", 0);
+    TransformAttributes attributes = attributes_;
+    attributes.axis = integer_of(api(), input_of(api(), context, kAxis), "axis", attributes.axis);
+    const TransformRun run = transform_run(attributes, shape_of(api(), x), length);
     OrtValue* const y = make_output(api(), context, run.y);
     const int64_t count = run.outer * run.inner;
     if (count == 0) return;
@@ -133,15 +127,6 @@ class TransformKernel : public Kernel {
   }
 
  private:
-  // 0: the default.
-  int64_t length_of(const OrtKernelContext* context) const {
-    const OrtValue* const length = input_of(api(), context, FourierIndices::kLength);
-    if (length == nullptr) return 0;
-    const Shape shape = shape_of(api(), length);
-    if (!shape.empty() && shape != Shape{1}) fail("input length has shape ", to_string(shape), "; allowed: a scalar.");
-    return *elements_of<int64_t>(api(), length);
-  }
-
   std::shared_ptr<const FourierPlan> plan_of(int64_t length, FourierKind kind) const {
     const std::pair<int64_t, FourierKind> key{length, kind};
     std::shared_ptr<const FourierPlan> plan = plans_.find(key);
@@ -153,6 +138,7 @@ class TransformKernel : public Kernel {
 
   TransformAttributes attributes_;
   const kernels::FourierKernel<T>& kernel_;
+  static constexpr size_t kAxis = 2;  // the input
   static constexpr size_t kPlans = 2;
   mutable RecentlyUsed<std::pair<int64_t, FourierKind>, FourierPlan> plans_{kPlans};
   mutable PoolSize pool_size_;
@@ -160,11 +146,37 @@ class TransformKernel : public Kernel {
 
 }  // namespace
 
+const OrtValue* input_of(const OrtApi* api, const OrtKernelContext* context, size_t index) {
+  size_t count = 0;
+  invoke<abi::KernelContextGetInputCount>(api, context, &count);
+  const OrtValue* value = nullptr;
+  if (index < count) invoke<abi::KernelContextGetInput>(api, context, index, &value);
+  return value;
+}
+
+int64_t integer_of(const OrtApi* api, const OrtValue* input, const char* name, int64_t otherwise) {
+  if (input == nullptr) return otherwise;
+  const Shape shape = shape_of(api, input);
+  if (!shape.empty() && shape != Shape{1}) {
+    fail("input ", name, " has shape ", to_string(shape), "; allowed: a scalar.");
+  }
+  return *elements_of<int64_t>(api, input);
+}
+
+std::unique_ptr<Kernel> make_transform_kernel(const OrtApi* api, const std::string& subject, DataType dtype,
+                                              const TransformAttributes& attributes) {
+  return kernels::with_float_type(dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    return std::make_unique<TransformKernel<decltype(zero)>>(api, subject, attributes);
+  });
+}
+
 std::unique_ptr<Kernel> make_fourier_kernel(const FourierCreation& creation) {
+  if (creation.op == FourierOp::kTransform) {
+    return make_transform_kernel(creation.api, creation.subject, creation.dtype,
+                                 transform_attributes(KernelAttributes(creation.api, creation.info)));
+  }
   return kernels::with_float_type(creation.dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
-    using T = decltype(zero);
-    if (creation.op == FourierOp::kTransform) return std::make_unique<TransformKernel<T>>(creation);
-    return std::make_unique<StftKernel<T>>(creation);
+    return std::make_unique<StftKernel<decltype(zero)>>(creation);
   });
 }
 

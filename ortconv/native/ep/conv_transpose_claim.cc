@@ -1,0 +1,81 @@
+// When a ConvTranspose is claimed, and the kernel of one that has no neighbour to fuse.
+#include <algorithm>
+
+#include "base/error.h"
+#include "ep/claims.h"
+#include "ep/compiled.h"
+#include "ep/cost.h"
+#include "ep/group.h"
+#include "ort/abi/boundary.h"
+
+namespace ortconv::ep {
+namespace {
+
+constexpr DataType kFloats[] = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16, DataType::kDouble};
+
+// Claimed is what is estimated to take less than so many times what ONNX Runtime takes.
+constexpr double kMargin = 0.9;
+
+// None for element types other than float: ONNX Runtime has no kernels of bfloat16 and double, and puts casts around
+// one of float16. None either where sizes are not known; ours are faster for most.
+Estimates estimates_of(const Group& group) {
+  const auto sizes = sizes_of(group);
+  if (group.dtype != DataType::kFloat || !sizes) return {};
+  const ConvAttributes& attributes = group.conv.attributes;
+  const auto weights = group.w.constant();
+  const ConvProblem of_weights = weight_problem(attributes, weights ? weights->dims.copy() : *sizes->w);
+  const ConvProblem problem = problem_of(attributes, &of_weights, *sizes);
+  const void* const w = weights ? weights->data : nullptr;
+  const Convolution convolution(group.dtype, kernels::Op::kConvTranspose, problem, w,
+                                w ? Weights::kConstant : Weights::kOfRun, ArchFlags::host());
+  return {convolution.nanoseconds(problem, w), onnxruntime_nanoseconds(problem)};
+}
+
+Estimates require(const Session& session, const Node& node) {
+  const Estimates estimates = estimates_of(read_group(node));
+  if (session.chooses && estimates.ours > kMargin * estimates.onnxruntime) {
+    fail("ours is estimated to take ", static_cast<int64_t>(estimates.ours / 1e3), " us, ONNX Runtime's ",
+         static_cast<int64_t>(estimates.onnxruntime / 1e3), " us");
+  }
+  return estimates;
+}
+
+OrtStatus* create(const Claim& claim, const Session& session, const OrtKernelInfo* info, void** kernel) {
+  return create_kernel(claim.op_type, session.api, info, kernel, [&](const std::string& subject) {
+    const OrtApi* const api = session.api;
+    const auto x = input_type(api, info, 0), w = input_type(api, info, 1), b = input_type(api, info, 2);
+    const auto constant = [&](size_t index) -> std::optional<TensorView> {
+      const OrtValue* const value = constant_input(api, info, index);
+      return value == nullptr ? std::nullopt : std::optional<TensorView>(view_of(api, value));
+    };
+    const std::optional<TensorView> weights = constant(1);
+    if (!w || (!weights && !w->dims)) fail("the number of axes of its weights is not known.");
+    const Shape w_dims = weights ? weights->dims.copy() : *w->dims;
+    const auto dtype = static_cast<DataType>(w->type);
+    const ConvTranspose conv = read_conv_transpose(CreationAttributes(api, info), w_dims, dtype);
+    ConvIndices at;
+    at.x = 0, at.w = 1;
+    if (b) at.b = 2;
+    ConvInputs constants;
+    constants.w = weights;
+    if (b) constants.b = constant(2);
+    const auto is_known = [](const TensorType& type) {
+      return type.dims && std::all_of(type.dims->begin(), type.dims->end(), [](int64_t size) { return size >= 0; });
+    };
+    std::optional<Sizes> sizes;
+    if (weights && x && is_known(*x) && (!b || is_known(*b))) {
+      sizes.emplace();
+      sizes->x = *x->dims;
+      if (b) sizes->b = b->dims;
+    }
+    return make_standard_conv(session, subject, dtype, conv, at, constants, sizes);
+  });
+}
+
+}  // namespace
+
+Claim conv_transpose_claim(int first, int last) {
+  return {"", "ConvTranspose", first, last, "T", {std::begin(kFloats), std::end(kFloats)}, require, create};
+}
+
+}  // namespace ortconv::ep

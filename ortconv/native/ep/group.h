@@ -1,0 +1,66 @@
+// A ConvTranspose of a graph and its neighbours that become one node with it, as in ortconv/optimizer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ep/conv_transpose.h"
+#include "ep/graph.h"
+#include "ops/conv_params.h"
+#include "ort/convolution/inputs.h"
+
+namespace ortconv::ep {
+
+// What the node computes is in `conv`; its weights are multiplied by `factor` first.
+struct Group {
+  Node node;
+  DataType dtype;
+  ConvTranspose conv;
+  Value x, w, bias, residual, output;
+  int64_t channels = 0;                         // of the output; 0: not known
+  std::vector<double> factor;                   // of each output channel; empty: ones
+  std::optional<std::vector<double>> constant;  // the bias in place of `bias`
+  // Spatial sizes of the output for the smallest x; those of every x where they are exact.
+  Shape least;
+  std::vector<bool> is_exact;
+  std::vector<Node> others;       // that were fused
+  std::vector<std::string> kept;  // neighbours that were not, and why
+
+  Group(const Node& conv_transpose, DataType type) : node(conv_transpose), dtype(type) {}
+
+  size_t ndims() const { return conv.attributes.strides.size(); }
+  std::vector<Node> nodes() const;
+};
+
+// Reads a ConvTranspose, and no neighbours. Throws Error where it is not computed here; the message says why.
+Group read_group(const Node& node);
+
+// Fuses what neighbours it can, but for nodes of other groups, by their ids.
+void fuse_neighbours(Group* group, const std::set<size_t>& taken = {});
+
+// The sizes of all runs where they are known, but for weights that are constant.
+std::optional<Sizes> sizes_of(const Group& group);
+
+// What a group reads of constants, in memory of its own: a fused node has no constant inputs.
+class Constants {
+ public:
+  explicit Constants(const Group& group);
+
+  const ConvInputs& inputs() const { return inputs_; }
+
+ private:
+  struct Tensor {
+    Shape dims;
+    std::unique_ptr<double[]> memory;  // aligned for every type
+  };
+  std::optional<TensorView> add(Shape dims, size_t bytes, const void* data);
+
+  std::vector<std::unique_ptr<Tensor>> tensors_;
+  ConvInputs inputs_;
+};
+
+}  // namespace ortconv::ep
