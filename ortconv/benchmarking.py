@@ -1,4 +1,4 @@
-"""Times a model in ONNX Runtime without and with the plugin, in turns, after comparing the outputs."""
+"""Times a model in ONNX Runtime without and with our library, in turns, after comparing the outputs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import onnx
 import onnx_ir as ir
 
+from ortconv import optimizer
+from ortconv.errors import CheckError, ModelFormatError
 from ortconv.model_io import protos
 from ortconv.model_io.input_data import Array, Input
 from ortconv.opset.domain import DOMAIN
 from ortconv.progress import Progress, silent
-from ortconv.runtime import choices
+from ortconv.runtime import choices, provider
 from ortconv.runtime.choices import Choice
 from ortconv.runtime.library import Backend
+from ortconv.runtime.provider import Claim
 from ortconv.runtime.runner import Model
 from ortconv.verification.compare import ROUNDINGS, Comparison, Tolerance, compare, tolerance_of
 
 __all__ = ["LEAST_ROUNDS", "SLOWER", "Bench", "Pair", "Timing", "our_nodes", "quartiles", "tolerance_for"]
 
-_SIDES: tuple[Backend, Backend] = ("none", "native")
+_Side = Literal["stock", "plugin", "optimized"]
 _TF32_EPSILON = 2.0**-10
 
 SLOWER = 1.1
@@ -55,16 +59,18 @@ class Bench:
     """The result of a benchmark.
 
     Attributes:
-        outputs: The plugin's outputs compared with ONNX Runtime's own.
+        outputs: The outputs compared with ONNX Runtime's own; those of an optimized model come last.
         stock: ONNX Runtime alone, our nodes by their function bodies; None where an output differs.
-        plugin: ONNX Runtime with our plugin; None where an output differs.
+        plugin: ONNX Runtime with our plugin, or our execution provider; None where an output differs.
         choices: What computes each convolution of ours on the CPU, for the sizes that it met.
+        optimized: The model as `ortconv.optimize` rewrites it, with our plugin; None where it was not wanted.
     """
 
     outputs: tuple[Comparison, ...]
     stock: Timing | None
     plugin: Timing | None
     choices: tuple[Choice, ...] = ()
+    optimized: Timing | None = None
 
     @property
     def agrees(self) -> bool:
@@ -93,16 +99,19 @@ class Bench:
 
 
 class Pair:
-    """A model, loaded without and with the plugin.
+    """A model, loaded without and with the plugin; or without and with our execution provider, and optimized.
 
     Args:
         path: The file.
         threads: Threads of each session; 0 for ONNX Runtime's default.
         providers: As for `ortconv.runtime.runner.Model`.
         tf32: Likewise.
+        ep: Whether it is about our execution provider.
 
     Attributes:
         inputs: What the model takes.
+        claims: What the execution provider does with its nodes.
+        problem: Why the model cannot be optimized, or "".
 
     Raises:
         ExecutionError: ONNX Runtime does not load it.
@@ -116,27 +125,35 @@ class Pair:
         *,
         providers: Sequence[str] = ("CPUExecutionProvider",),
         tf32: bool = False,
+        ep: bool = False,
     ) -> None:
         folder = tempfile.mkdtemp(prefix="ortconv-bench-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.problem = ""
         self._choices = pathlib.Path(folder, "choices")
-        self._models = {
-            side: Model(
-                path,
-                os.fspath(path),
-                backend=side,
-                providers=providers,
-                threads=threads,
-                tf32=tf32,
-                choices=self._choices if side == "native" else None,
-            )
-            for side in _SIDES
-        }
-        self.inputs: Sequence[Input] = self._models["native"].inputs
+        report = pathlib.Path(folder, "report")
+
+        def load(model: str | os.PathLike[str] | onnx.ModelProto, backend: Backend, **more: Any) -> Model:
+            name = os.fspath(path)
+            return Model(model, name, backend=backend, providers=providers, threads=threads, tf32=tf32, **more)
+
+        self._models: dict[_Side, Model] = {"stock": load(path, "none")}
+        if ep:
+            options = {provider.REPORT_OPTION: os.fspath(report)}
+            self._models["plugin"] = load(path, "ep", choices=self._choices, ep_options=options)
+            try:
+                optimized, data_folder = optimizer.optimize(path), os.path.dirname(os.path.abspath(path))
+                self._models["optimized"] = load(optimized, "native", folder=data_folder)
+            except (CheckError, ModelFormatError) as error:
+                self.problem = str(error)
+        else:
+            self._models["plugin"] = load(path, "native", choices=self._choices)
+        self.inputs: Sequence[Input] = self._models["plugin"].inputs
+        self.claims: Sequence[Claim] = provider.read_report(report)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Runs the model once, with the plugin; see `ortconv.runtime.runner.Model`."""
-        return self._models["native"].run(feeds)
+        """Runs the model once, with our library; see `ortconv.runtime.runner.Model`."""
+        return self._models["plugin"].run(feeds)
 
     def bench(
         self,
@@ -147,7 +164,7 @@ class Pair:
         tolerance: Tolerance,
         progress: Progress = silent,
     ) -> Bench:
-        """Compares the answers; if they agree, times both sides in turns.
+        """Compares the answers; if they agree, times all sides in turns.
 
         Args:
             feeds: An array for every input.
@@ -159,19 +176,27 @@ class Pair:
         Raises:
             ExecutionError: ONNX Runtime reports a failure.
         """
-        expected, actual = (self._models[side].run(feeds) for side in _SIDES)
-        outputs = tuple(compare(name, actual.get(name), array, tolerance.of(array)) for name, array in expected.items())
+        sides = list(self._models)
+        expected, *others = (model.run(feeds) for model in self._models.values())
+        outputs = tuple(
+            compare(
+                f"{name} (optimized)" if side == "optimized" else name, actual.get(name), array, tolerance.of(array)
+            )
+            for side, actual in zip(sides[1:], others, strict=True)
+            for name, array in expected.items()
+        )
         if not all(comparison.agrees for comparison in outputs):
             return Bench(outputs, None, None)
         calls = {side: model.repeatable(feeds) for side, model in self._models.items()}
         runs = {side: max(1, round(seconds / _time(call, 1))) for side, call in calls.items()}
-        times: dict[Backend, list[float]] = {side: [] for side in _SIDES}
+        times: dict[_Side, list[float]] = {side: [] for side in sides}
         for number in range(rounds):
             progress("rounds", number, rounds)
-            for side in _SIDES if number % 2 == 0 else _SIDES[::-1]:
+            for side in sides if number % 2 == 0 else sides[::-1]:
                 times[side].append(_time(calls[side], runs[side]))
         found = {(choice.node, choice.sizes): choice for choice in choices.read(self._choices)}
-        return Bench(outputs, Timing(tuple(times["none"])), Timing(tuple(times["native"])), tuple(found.values()))
+        timings = {side: Timing(tuple(seconds)) for side, seconds in times.items()}
+        return Bench(outputs, timings["stock"], timings["plugin"], tuple(found.values()), timings.get("optimized"))
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from ortconv.cli import comparisons, feeds, files, options, output
 from ortconv.errors import InputError
 from ortconv.model_io import input_data, loading
 from ortconv.opset.domain import DOMAIN
-from ortconv.runtime import default_shapes, library
+from ortconv.runtime import default_shapes, library, provider
 from ortconv.runtime.choices import Choice
 from ortconv.verification.compare import Tolerance
 
@@ -42,6 +42,11 @@ __all__ = ["command"]
     help="Relative error up to which outputs agree. Default: integers must be equal; floats by the narrowest type in "
     "the file, 2e-5 for float32.",
 )
+@click.option(
+    "--ep",
+    is_flag=True,
+    help="Compare ONNX Runtime alone with our execution provider, and with what `ortconv optimize` makes of the model.",
+)
 @options.file_to_write("--json", "json_file", metavar="FILE.json", help="Write all results as JSON.")
 def command(
     model: pathlib.Path,
@@ -54,16 +59,19 @@ def command(
     rounds: int,
     seconds: float,
     tolerance: float | None,
+    ep: bool,
     json_file: pathlib.Path | None,
 ) -> None:
-    """Compare the speed of an ONNX file in ONNX Runtime alone and with our plugin.
+    """Compare the speed of an ONNX file in ONNX Runtime alone and with our plugin, or with our execution provider.
 
-    Without the plugin, operators of org.ortconv run by their function bodies. Both sides get the same data and are
+    Without the plugin, operators of org.ortconv run by their function bodies. All sides get the same data and are
     timed in turns; times are medians. The outputs are compared first: if one differs, nothing is timed and the exit
     code is 1. The exit code is also 1 if the plugin is slower: if, of at least 7 rounds, it takes 1.1 times as long in
     three quarters, and its fastest round takes 1.1 times as long as the fastest without it. On a GPU, inputs and
     outputs stay in GPU memory while runs are timed.
     """
+    if ep and providers:
+        raise click.UsageError("--ep and --provider exclude each other: our execution provider computes on the CPU.")
     options.writable("--json", json_file)
     if not model.is_file():
         raise InputError(str(model), "is not a file.")
@@ -73,7 +81,7 @@ def command(
     ours = benchmarking.our_nodes(proto)
     allowed = benchmarking.tolerance_for(proto, tf32=tf32) if tolerance is None else Tolerance(tolerance)
     with output.progress(f"Loading {model}"):
-        pair = benchmarking.Pair(model, threads or 0, providers=names, tf32=tf32)
+        pair = benchmarking.Pair(model, threads or 0, providers=names, tf32=tf32, ep=ep)
     options.keep_apart([json_file], [model, *feeds.files_given(input_texts, pair.inputs)])
     given = feeds.parse_inputs(input_texts, pair.inputs)
     shapes = feeds.parse_shapes(shape_texts, pair.inputs)
@@ -88,26 +96,38 @@ def command(
         f"ONNX Runtime {version}, {options.provider_titles(names)}, ",
         output.count(threads, "thread") if threads else "its own choice of threads",
     )
+    if pair.problem:
+        output.warning(f"the model is not optimized: {pair.problem}")
+    if ep:
+        claimed = [claim for claim in pair.claims if not claim.reason]
+        fused = sum(len(claim.fused) for claim in claimed)
+        output.line(
+            ("provider ", "bold"), f"{provider.ep_name()}, {output.count(len(claimed), 'node')} and {fused} fused ones"
+        )
     if pair.inputs:
         output.line()
         feeds.tell_chosen(chosen, pair.inputs)
         feeds.print_data(data, given, seed)
-    _print(found)
-    if ours and found.slower:
-        output.line(("SLOWER", "bold red"), ": the plugin is slower than the function bodies: run the model without it")
-    if not ours:
+    _print(found, "provider" if ep else "plugin")
+    slower = bool(ours or ep) and found.slower
+    if slower:
+        reason = "the provider is slower" if ep else "the plugin is slower than the function bodies"
+        output.line(("SLOWER", "bold red"), f": {reason}: run the model without it")
+    if not ours and not ep:
         output.warning(
             f"the model holds no operators of {DOMAIN}: both sides run the same kernels; `ortconv optimize` puts "
             "ours in place of ONNX's ConvTranspose"
         )
     if json_file:
-        document = _document(found, model, version, names, threads, ours)
+        document = _document(found, model, version, names, threads, ours, slower=slower)
+        if ep:
+            document |= {"optimized": _seconds(found.optimized), "claims": [dataclasses.asdict(c) for c in pair.claims]}
         files.write_json(json_file, comparisons.finite(document))
-    if not found.agrees or (ours and found.slower):
+    if not found.agrees or slower:
         raise click.exceptions.Exit(1)
 
 
-def _print(found: Bench) -> None:
+def _print(found: Bench, side: str) -> None:
     output.line()
     rows = [(output.plain(each.name), *comparisons.cells(each)) for each in found.outputs]
     output.table(("output", *comparisons.NUMBERS, ""), rows, numbers=comparisons.NUMBERS)
@@ -119,9 +139,9 @@ def _print(found: Bench) -> None:
                 output.line(("DIFFERS", "bold red"), f": {output.plain(each.name)}: {problem}; nothing was timed")
         return
     columns = ("median ms", "quartiles", "fastest ms")
-    output.table(
-        ("run by", *columns), [_times("no plugin", found.stock), _times("plugin", found.plugin)], numbers=columns
-    )
+    times = [_times(f"no {side}", found.stock), _times(side, found.plugin)]
+    times += [_times("optimized", found.optimized)] if found.optimized else []
+    output.table(("run by", *columns), times, numbers=columns)
     output.line()
     if found.choices:
         computed = ("convolution", "sizes", "computed by", "estimated ms", "next best")
@@ -130,7 +150,7 @@ def _print(found: Bench) -> None:
     low, high = benchmarking.quartiles(found.ratios)
     ratio = statistics.median(found.ratios)
     output.line(
-        "the plugin is ",
+        f"the {side} is ",
         (f"{ratio:.2f}", "bold"),
         f" times as fast (quartiles of {len(found.ratios)} rounds: {low:.2f} to {high:.2f})",
     )
@@ -160,7 +180,14 @@ def _times(name: str, timing: Timing) -> list[str]:
 
 
 def _document(
-    found: Bench, model: pathlib.Path, version: str, providers: list[str], threads: int | None, ours: int
+    found: Bench,
+    model: pathlib.Path,
+    version: str,
+    providers: list[str],
+    threads: int | None,
+    ours: int,
+    *,
+    slower: bool,
 ) -> dict[str, object]:
     return {
         "model": str(model),
@@ -175,7 +202,7 @@ def _document(
         ],
         "no_plugin": _seconds(found.stock),
         "plugin": _seconds(found.plugin),
-        "slower": bool(ours) and found.slower,
+        "slower": slower,
         "ratio": statistics.median(found.ratios) if found.ratios else None,
         "convolutions": [dataclasses.asdict(each) for each in found.choices],
         "ratio_quartiles": benchmarking.quartiles(found.ratios) if found.ratios else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import tempfile
 from collections import Counter
 
 import click
@@ -10,10 +11,12 @@ from rich.text import Text
 
 from ortconv import api, optimizer
 from ortconv.cli import files, optimize, options, output
-from ortconv.errors import ConversionError, ConversionErrors, NodeRef, OrtconvError
+from ortconv.errors import ConversionError, ConversionErrors, ExecutionError, NodeRef, OrtconvError, PluginError
 from ortconv.graph.builder import Step
 from ortconv.opset.domain import DOMAIN
 from ortconv.options import Compute, Io, Semantics, Target, Weights
+from ortconv.runtime import provider
+from ortconv.runtime.runner import Model
 
 __all__ = ["command"]
 
@@ -38,12 +41,14 @@ def command(
     """Show what becomes of each node of SOURCE, and why: the resolved padding, and warnings.
 
     Nothing is written. The table lists a source's nodes in the order in which they are computed. Of an ONNX model it
-    lists those that `ortconv optimize` would look at; the other options are for sources to convert.
+    lists those that `ortconv optimize` would look at, and a second one those at which our execution provider looks; the
+    other options are for sources to convert.
     """
     if source.suffix.lower() == ".onnx":
         optimized = optimizer.optimization(source)
         optimize.show(optimized)
         output.line(f"`ortconv optimize` would rewrite {optimize.summary(optimized)}")
+        _show_claims(source)
         return
     tensors = files.read_npz(tensors_file) if tensors_file else None
     try:
@@ -66,6 +71,34 @@ def command(
         f"\n{output.count(len(done.steps), 'source node')}, {output.count(len(nodes), 'ONNX node')}, "
         f"{ours} of them of {DOMAIN}; {output.count(len(done.warnings), 'warning')}"
     )
+
+
+def _show_claims(model: pathlib.Path) -> None:
+    """Prints what the execution provider does with the nodes of a model, in a session of ONNX Runtime."""
+    with tempfile.TemporaryDirectory(prefix="ortconv-explain-") as folder:
+        report = pathlib.Path(folder, "report")
+        try:
+            Model(model, str(model), backend="ep", ep_options={provider.REPORT_OPTION: str(report)})
+        except (ExecutionError, PluginError) as error:
+            output.warning(f"what the execution provider claims is not known: {error}")
+            return
+        claims = provider.read_report(report)
+    if claims:
+        output.line()
+        rows = [
+            (
+                output.plain(f"{claim.op_type} {claim.node}"),
+                Text("left", "yellow") if claim.reason else Text("claimed", "green"),
+                output.plain("; ".join(claim.fused)),
+                output.plain(claim.reason or "; ".join(claim.kept)),
+            )
+            for claim in claims
+        ]
+        output.table(("node", provider.ep_name(), "fused with it", "why not"), rows)
+        output.line()
+    claimed = sum(not claim.reason for claim in claims)
+    of = f"{claimed} of {output.count(len(claims), 'node')}" if claims else "nothing"
+    output.line(f"`ortconv.register_ep` would claim {of}")
 
 
 def _refused(error: Exception) -> _Row:

@@ -65,8 +65,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
     may be registered before or after. With ``backend="python"``, onnxruntime-extensions is registered in them. If they
     had it before our Python ops were declared, the session uses a copy of the options without other custom operators.
 
-    If the CUDA provider is requested but cannot be used, or fails, that is an error. The base class falls back to other
-    providers; so does this class with ``enable_fallback=1``.
+    If the CUDA provider is requested but cannot be used, or fails, that is an error, and so it is if our execution
+    provider fails. The base class falls back to other providers; so does this class with ``enable_fallback=1``.
 
     A session can be pickled, and so passed to other processes, if it was made without `sess_options`: the pickle holds
     the path of the model, or the model itself if that was given.
@@ -117,6 +117,8 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             else ""
         )
         on_gpu = cuda.is_requested(providers) and not more.setdefault("enable_fallback", 0)
+        if backend == "ep":
+            more.setdefault("enable_fallback", 0)
         if on_gpu:
             cuda.load_libraries(onnxruntime)
         self._create(model_or_path, sess_options, backend, more)

@@ -191,3 +191,26 @@ def test_a_slower_plugin_is_told_and_fails(slower: bool, monkeypatch: pytest.Mon
 def test_quartiles() -> None:
     assert quartiles([3.0]) == (3.0, 3.0)
     assert quartiles([5.0, 1.0, 2.0, 3.0, 4.0]) == (2.0, 4.0)
+
+
+def test_provider_is_compared_with_the_optimized_model() -> None:
+    text = "(float[1,3,9,9] x) => (float[a,b,c,d] y) { t = ConvTranspose <strides = [2, 2]> (x, w) y = Relu (t) }"
+    model = text_model(text)
+    model.graph.node[0].name = "up"
+    weights = np.random.default_rng(0).standard_normal((3, 8, 2, 2)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(model, "m.onnx")
+    result = run_cli("bench", "m.onnx", "--ep", *FAST, "--json", "found.json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    for part in ("OrtconvExecutionProvider, 1 node and 1 fused ones", "no provider", "optimized", "times as fast"):
+        assert part in result.stdout
+    found = json.loads(pathlib.Path("found.json").read_text())
+    assert [(each["node"], each["reason"]) for each in found["claims"]] == [("up", "")]
+    for side in ("no_plugin", "plugin", "optimized"):
+        assert len(found[side]["rounds"]) == 3
+
+
+def test_provider_is_not_for_gpus() -> None:
+    onnx.save(ours(), "m.onnx")
+    result = run_cli("bench", "m.onnx", "--ep", "--provider", "cuda")
+    assert (result.exit_code, "exclude each other" in result.stderr) == (2, True)

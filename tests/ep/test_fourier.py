@@ -6,6 +6,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnxruntime
 import pytest
 
 from tests.ep.sessions import claims, with_provider
@@ -31,6 +32,8 @@ def _assert_close(y: np.ndarray, right: np.ndarray, kind: str) -> None:
 def test_dft(form: str, opset: int, kind: str) -> None:
     if kind == "bfloat16" and opset < 20:
         return  # the schema has no such type
+    if form == "to_real" and onnxruntime.__version__.startswith("1.24."):
+        return  # refused by ONNX Runtime's shape inference
     parts = 2 if form in ("complex", "inverse", "to_real") else 1
     x = rand(3, 45, 4, parts).astype(KINDS[kind])
     flags = f"onesided = {int(form in ('onesided', 'to_real'))}, inverse = {int(form in ('inverse', 'to_real'))}"

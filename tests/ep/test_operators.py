@@ -107,7 +107,7 @@ def test_every_element_type_is_claimed(dtype: Any, cases: dict[str, Any]) -> Non
 
 
 def test_what_is_left_is_computed_by_its_body(cases: dict[str, Any]) -> None:
-    model, feeds = _made("FourierTransform", cases)
+    model, feeds = _made("OverlapAdd", cases)
     made = options()
     made.add_session_config_entry(FOURIER_ENTRY, "0")
     made.add_session_config_entry("session.record_ep_graph_assignment_info", "1")

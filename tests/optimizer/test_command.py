@@ -151,8 +151,9 @@ def test_fourier_transforms(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPa
     result = run_cli("explain", "vocoder.onnx")
     assert result.exit_code == 0, result.stderr
     explained = [" ".join(line.split()) for line in result.stdout.splitlines()]
-    assert explained[:-1] == shown[:-1]
-    assert explained[-1] == "`ortconv optimize` would rewrite 2 of 3 nodes"
+    assert explained[: len(shown) - 1] == shown[:-1]
+    assert explained[len(shown) - 1] == "`ortconv optimize` would rewrite 2 of 3 nodes"
+    assert explained[-3:] == ["ConvTranspose y claimed", "", "`ortconv.register_ep` would claim 1 of 1 node"]
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -163,4 +164,37 @@ def test_a_model_without_such_layers(tmp_path: pathlib.Path, monkeypatch: pytest
     result = run_cli("optimize", "other.onnx", "-o", "same.onnx")
     assert (result.exit_code, result.stdout.splitlines()) == (0, [f"other.onnx -> same.onnx: {text}"])
     result = run_cli("explain", "other.onnx")
-    assert (result.exit_code, result.stdout.splitlines()) == (0, [f"`ortconv optimize` would rewrite {text}"])
+    told = [f"`ortconv optimize` would rewrite {text}", "`ortconv.register_ep` would claim nothing"]
+    assert (result.exit_code, result.stdout.splitlines()) == (0, told)
+
+
+def test_what_the_execution_provider_claims(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = """g (float[1,4,5,5] x, float[2,8,1] s) => (float[a,b,c,d] y, float[e,f,g_] z) {
+        t = ConvTranspose <strides = [2, 2]> (x, w)
+        u = Relu (t)
+        y = Pad (u, front)
+        z = DFT (s)
+    }"""
+    model = parsed(text, 17, w=rand(4, 4, 3, 3), front=[0, 0, 1, 0, 0, 0, 0, 0])
+    for node, name in zip(model.graph.node, ("up", "act", "pad", "dft"), strict=True):
+        node.name = name
+    onnx.save(model, "m.onnx")
+    result = run_cli("explain", "m.onnx")
+    assert result.exit_code == 0, result.stderr
+    shown = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "ConvTranspose up claimed Relu act Pad pad: it puts 1 positions in front" in shown
+    assert "DFT dft left its length is 8, for which a fast Fourier transform does not pay" in shown
+    assert shown[-1] == "`ortconv.register_ep` would claim 1 of 2 nodes"
+    assert [each.name for each in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_a_model_that_onnx_runtime_does_not_load(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = parsed("g (float[N] x) => (float[N] y) { y = Relu (x) }", 20)
+    model.graph.node[0].domain = "nowhere"
+    model.opset_import.append(onnx.helper.make_opsetid("nowhere", 1))
+    onnx.save(model, "m.onnx")
+    result = run_cli("explain", "m.onnx")
+    assert result.exit_code == 0
+    assert "what the execution provider claims is not known: m.onnx" in result.stderr

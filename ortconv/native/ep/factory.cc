@@ -13,8 +13,10 @@ constexpr const char* kVendor = "ortconv";
 
 struct Factory : OrtEpFactory {
   const OrtApi* api;
+  bool fuses_once;
 
-  explicit Factory(const OrtApi* ort_api) : OrtEpFactory(), api(ort_api) {
+  Factory(const OrtApi* ort_api, const std::string& version_of_onnxruntime)
+      : OrtEpFactory(), api(ort_api), fuses_once(version_of_onnxruntime.rfind("1.24.", 0) == 0) {
     version = abi::kEpVersion;
     GetName = [](const OrtEpFactory*) { return kProviderName; };
     GetVendor = [](const OrtEpFactory*) { return kVendor; };
@@ -35,8 +37,9 @@ struct Factory : OrtEpFactory {
     };
     CreateEp = [](OrtEpFactory* self, const OrtHardwareDevice* const*, const OrtKeyValuePairs* const*, size_t,
                   const OrtSessionOptions* options, const OrtLogger*, OrtEp** out) {
-      const OrtApi* const own = static_cast<Factory*>(self)->api;
-      return guarded(own, kProviderName, [&] { *out = make_provider(own, options); });
+      const auto* const factory = static_cast<Factory*>(self);
+      return guarded(factory->api, kProviderName,
+                     [&] { *out = make_provider(factory->api, options, factory->fuses_once); });
     };
     // The factory may be gone where sessions outlive the registration of the library.
     ReleaseEp = [](OrtEpFactory*, OrtEp* provider) { release_provider(provider); };
@@ -66,7 +69,7 @@ extern "C" ORTCONV_EXPORT OrtStatus* CreateEpFactories(const char*, const OrtApi
   return guarded(api != nullptr ? api : base->GetApi(1), ep::kProviderName, [&] {
     if (api == nullptr) fail("ONNX Runtime ", base->GetVersionString(), " is too old; allowed: 1.24 or newer.");
     if (most < 1) fail("there is no room for a factory.");
-    factories[0] = new ep::Factory(api);
+    factories[0] = new ep::Factory(api, base->GetVersionString());
     *count = 1;
   });
 }

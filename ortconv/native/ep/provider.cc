@@ -71,9 +71,10 @@ struct FusedKernel : OrtNodeComputeInfo {
 };
 
 struct Provider : OrtEp {
-  const Session session;
+  Session session;
+  const bool fuses_once;
 
-  Provider(const OrtApi* api, const OrtSessionOptions* options);
+  Provider(const OrtApi* api, const OrtSessionOptions* options, bool once);
 };
 
 // What ONNX Runtime hands back when it creates a kernel.
@@ -162,17 +163,22 @@ std::vector<Node> claim_node(const Session& session, const Claim& claim, const N
   return all;
 }
 
-void claim_nodes(const Session& session, const OrtGraph* graph, OrtEpGraphSupportInfo* info) {
+// Whether nodes were fused.
+bool claim_nodes(const Session& session, const OrtGraph* graph, OrtEpGraphSupportInfo* info) {
+  bool has_fused = false;
   std::set<size_t> taken;
   for (const Node& node : nodes_of(session.api, graph)) {
     const Claim* const claim = find_claim(node);
     if (claim == nullptr || !node.provider().empty() || taken.count(node.id()) != 0) continue;
     try {
-      for (const Node& each : claim_node(session, *claim, node, taken, info)) taken.insert(each.id());
+      const std::vector<Node> claimed = claim_node(session, *claim, node, taken, info);
+      for (const Node& each : claimed) taken.insert(each.id());
+      has_fused = has_fused || claimed.size() > 1;
     } catch (const Error& reason) {
       report(session.report, node, {{}, {}, reason.what(), {}});
     }
   }
+  return has_fused;
 }
 
 std::unique_ptr<const Kernel> compile(const Session& session, const OrtGraph* graph, const OrtNode* fused) {
@@ -189,12 +195,16 @@ std::unique_ptr<const Kernel> compile(const Session& session, const OrtGraph* gr
   return make_group_kernel(session, group, Node(session.api, fused));
 }
 
-Provider::Provider(const OrtApi* api, const OrtSessionOptions* options) : OrtEp(), session(session_of(api, options)) {
+Provider::Provider(const OrtApi* api, const OrtSessionOptions* options, bool once)
+    : OrtEp(), session(session_of(api, options)), fuses_once(once) {
   version = abi::kEpVersion;
   GetName = [](const OrtEp*) { return kProviderName; };
   GetCapability = [](OrtEp* self, const OrtGraph* graph, OrtEpGraphSupportInfo* info) {
-    const Session& own = static_cast<Provider*>(self)->session;
-    return guarded(own.api, kProviderName, [&] { claim_nodes(own, graph, info); });
+    auto* const provider = static_cast<Provider*>(self);
+    Session& own = provider->session;
+    return guarded(own.api, kProviderName, [&] {
+      if (claim_nodes(own, graph, info) && provider->fuses_once) own.fuses = false;
+    });
   };
   Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, size_t count, OrtNodeComputeInfo** infos,
                OrtNode**) {
@@ -218,7 +228,9 @@ Provider::Provider(const OrtApi* api, const OrtSessionOptions* options) : OrtEp(
 
 }  // namespace
 
-OrtEp* make_provider(const OrtApi* api, const OrtSessionOptions* options) { return new Provider(api, options); }
+OrtEp* make_provider(const OrtApi* api, const OrtSessionOptions* options, bool fuses_once) {
+  return new Provider(api, options, fuses_once);
+}
 
 void release_provider(OrtEp* provider) { delete static_cast<Provider*>(provider); }
 
