@@ -1,6 +1,8 @@
 // What ONNX Runtime's own kernel takes.
 #pragma once
 
+#include <cstddef>
+
 #include "base/problem.h"
 
 namespace ortconv::ep {
@@ -8,10 +10,16 @@ namespace ortconv::ep {
 // Nanoseconds of a run on one thread; 0 where they are not known.
 struct Estimates {
   double ours = 0, onnxruntime = 0;
+  double neighbour = 0;  // of ONNX Runtime, for each neighbour that ours has fused
 };
+
+// Whether ours is estimated to be so much slower that the node stays with ONNX Runtime.
+bool is_slower(const Estimates& estimates, size_t neighbours);
 
 // Nanoseconds that its ConvTranspose of floats is estimated to take on one thread: for each image and group a product
 // of matrices, whose result is added up position by position.
 double onnxruntime_nanoseconds(const ConvProblem& problem);
+// The same for an activation or arithmetic behind it.
+double neighbour_nanoseconds(const ConvProblem& problem);
 
 }  // namespace ortconv::ep

@@ -146,6 +146,11 @@ std::vector<Node> claim_node(const Session& session, const Claim& claim, const N
     outcome.kept = group.kept;
     outcome.fused = group.others;
   }
+  const Estimates& estimates = outcome.estimates;
+  if (session.chooses && is_slower(estimates, outcome.fused.size())) {
+    fail("ours is estimated to take ", static_cast<int64_t>(estimates.ours / 1e3), " us, ONNX Runtime's ",
+         static_cast<int64_t>(estimates.onnxruntime / 1e3), " us");
+  }
   std::vector<Node> all = outcome.fused;
   all.push_back(node);
   if (all.size() > 1) {
