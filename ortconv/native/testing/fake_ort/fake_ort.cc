@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "testing/fake_cuda/fake_cuda.h"
+#include "testing/fake_ort/fake_graph.h"
 
 struct OrtAllocator {
   const OrtMemoryInfo* memory;
@@ -66,6 +67,7 @@ struct Table {
     node();
     run();
     memory();
+    add_graph_slots(slots);
   }
 
   void registration() {
@@ -117,6 +119,15 @@ struct Table {
           return nullptr;
         });
     set<abi::ReleaseTypeInfo>([](OrtTypeInfo* info) { delete info; });
+    set<abi::GetTensorElementType>([](const OrtTensorTypeAndShapeInfo* info, int* type) -> OrtStatus* {
+      *type = info->type;
+      return nullptr;
+    });
+    set<abi::GetSymbolicDimensions>(
+        [](const OrtTensorTypeAndShapeInfo*, const char** names, size_t count) -> OrtStatus* {
+          std::fill_n(names, count, "");
+          return nullptr;
+        });
     set<abi::GetDimensionsCount>([](const OrtTensorTypeAndShapeInfo* info, size_t* rank) -> OrtStatus* {
       *rank = info->dims.size();
       return nullptr;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ep/abi.h"
 #include "ops/conv_params.h"
 #include "ort/abi/abi.h"
 
@@ -54,6 +55,7 @@ struct OrtKernelInfo {
     const OrtValue* constant = nullptr;
   };
   std::vector<Input> inputs;  // without `declared`: absent
+  const OrtEp* provider = nullptr;
 };
 // A run of it.
 struct OrtKernelContext {
