@@ -36,8 +36,8 @@ def register_ep(session_options: Any, options: Mapping[str, str] | None = None) 
     """Adds the execution provider to an ``onnxruntime.SessionOptions``, in front of ONNX Runtime's CPU provider.
 
     Sessions with these options execute on the CPU, natively, what the library computes faster: ConvTranspose with what
-    surrounds it, DFT and STFT, and the operators of ``org.ortconv``. The model is not changed. All other nodes are
-    executed by ONNX Runtime's CPU provider, with whose memory and threads it works. Adding it twice is harmless.
+    surrounds it, Fourier transforms, and the operators of ``org.ortconv``. The model is not changed. All other nodes
+    are executed by ONNX Runtime's CPU provider, with whose memory and threads it works. Adding it twice is harmless.
     Sessions must not be given `providers` of their own, which ONNX Runtime takes in place of those in the options.
 
     This does what ``onnxruntime.register_execution_provider_library("ortconv", ortconv.library_path())`` and

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ortconv.optimizer import Optimization, optimization
 from tests.optimizer.bases import RNG, filters, hann, inverse_gains
 from tests.optimizer.models import OURS, op_types, stock
-from tests.running import WAYS, run
+from tests.running import PROVIDER, WAYS, run
 
 FORWARD, INVERSE, OVERLAP = (OURS + name for name in ("ForwardSTFT", "InverseSTFT", "OverlapAdd"))
 TRANSPOSED, DFT = OURS + "TransposedConvolution", OURS + "FourierTransform"
@@ -67,8 +67,8 @@ def assert_same(
         (expected,) = stock(original, each)
         half = expected.dtype == np.float16
         tolerance = (2e-2 if half else 3e-5 if exact else 2e-3) * max(1.0, float(np.abs(expected).max()))
-        for way in WAYS:
-            (got,) = run(result, each, way)
+        for way, what in [*((way, result) for way in WAYS), (PROVIDER, original)]:
+            (got,) = run(what, each, way)
             assert got.dtype == expected.dtype
             assert got.shape == expected.shape, way
             np.testing.assert_allclose(

@@ -10,6 +10,7 @@ const std::vector<Claim>& claims() {
     // A kernel is found only if the version in which a node's operator was defined lies in its range.
     for (const auto& [first, last] : {std::pair(1, 10), std::pair(11, 21), std::pair(22, 22)}) {
       made->push_back(conv_transpose_claim(first, last));
+      made->push_back(conv_claim(first, last));
     }
     for (Claim& claim : fourier_claims()) made->push_back(std::move(claim));
     for (Claim& claim : operator_claims()) made->push_back(std::move(claim));

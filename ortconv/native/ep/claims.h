@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "ep/cost.h"
 #include "ep/graph.h"
+#include "ep/spectral.h"
 #include "ort/abi/custom_op.h"
 #include "ort/abi/kernel.h"
 #include "ort/settings.h"
@@ -22,6 +23,14 @@ struct Session {
   bool fuses = true;         // neighbours of a node become one with it
   bool chooses = true;       // nodes that ONNX Runtime computes faster stay with it
   std::string report = {};   // see report()
+  std::shared_ptr<SpectralNodes> spectral = std::make_shared<SpectralNodes>();
+};
+
+// What is to be done with a node that is not refused.
+struct Decision {
+  bool is_looked_at = true;  // else it is none of ours, and nothing is said of it
+  bool is_alone = false;     // no neighbour is fused with it
+  Estimates estimates = {};
 };
 
 struct Claim {
@@ -30,7 +39,7 @@ struct Claim {
   const char* type_name;        // of a type parameter of its schema; null: the types are not looked at
   std::vector<DataType> types;  // that it may have
   // Throws Error where the node stays as it is; the message says why.
-  Estimates (*require)(const Session&, const Node&);
+  Decision (*require)(const Session&, const Node&);
   // Creates the kernel of a node by itself.
   OrtStatus* (*create)(const Claim&, const Session&, const OrtKernelInfo*, void** kernel);
 };
@@ -44,6 +53,7 @@ const Claim* find_claim(const Node& node);
 // The rows of the list.
 Claim conv_transpose_claim(int first, int last);
 std::vector<Claim> fourier_claims();
+Claim conv_claim(int first, int last);
 std::vector<Claim> operator_claims();
 
 }  // namespace ortconv::ep

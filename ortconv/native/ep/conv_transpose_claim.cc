@@ -6,6 +6,7 @@
 #include "ep/compiled.h"
 #include "ep/cost.h"
 #include "ep/group.h"
+#include "ep/numbers.h"
 #include "ort/abi/boundary.h"
 
 namespace ortconv::ep {
@@ -28,7 +29,25 @@ Estimates estimates_of(const Group& group) {
   return {convolution.nanoseconds(problem, w), onnxruntime_nanoseconds(problem), neighbour_nanoseconds(problem)};
 }
 
-Estimates require(const Session&, const Node& node) { return estimates_of(read_group(node)); }
+// The Fourier transform that a node is, if it is one.
+std::optional<SpectralLayer> spectral_layer(const Session& session, const SpectralNode& node) {
+  try {
+    return read_spectral(true, node, session.spectral.get());
+  } catch (const Error&) {
+    return std::nullopt;  // it is an ordinary one
+  }
+}
+
+Decision require(const Session& session, const Node& node) {
+  const Group group = read_group(node);
+  const auto bias = group.bias ? numbers_of(group.bias) : std::vector<double>();
+  const bool adds = !bias || std::any_of(bias->begin(), bias->end(), [](double value) { return value != 0; });
+  const NodeAttributes attributes(node);
+  if (spectral_layer(session, {node.stated_name(), attributes, group.dtype, group.w.constant(), adds})) {
+    return {true, true};
+  }
+  return {true, false, estimates_of(group)};
+}
 
 OrtStatus* create(const Claim& claim, const Session& session, const OrtKernelInfo* info, void** kernel) {
   return create_kernel(claim.op_type, session.api, info, kernel, [&](const std::string& subject) {
@@ -42,7 +61,13 @@ OrtStatus* create(const Claim& claim, const Session& session, const OrtKernelInf
     if (!w || (!weights && !w->dims)) fail("the number of axes of its weights is not known.");
     const Shape w_dims = weights ? weights->dims.copy() : *w->dims;
     const auto dtype = static_cast<DataType>(w->type);
-    const ConvTranspose conv = read_conv_transpose(CreationAttributes(api, info), w_dims, dtype);
+    const CreationAttributes attributes(api, info);
+    const std::string name = name_of(api, info);
+    if (session.spectral->find(name) && !b) {
+      const auto layer = spectral_layer(session, {name, attributes, dtype, weights, false});
+      if (layer) return make_stft_kernel(api, subject, dtype, layer->op, layer->attributes, layer->constants);
+    }
+    const ConvTranspose conv = read_conv_transpose(attributes, w_dims, dtype);
     ConvIndices at;
     at.x = 0, at.w = 1;
     if (b) at.b = 2;

@@ -37,7 +37,7 @@ void require_long(int64_t length) {
   }
 }
 
-Estimates require_dft(const Session&, const Node& node) {
+Decision require_dft(const Session&, const Node& node) {
   const NodeAttributes attributes(node);
   const Value x = node.input(0), length = node.input(1), axis_input = node.input(2);
   const bool is_inverse = attributes.integer("inverse").value_or(0) != 0;
@@ -76,7 +76,7 @@ OrtStatus* create_dft(const Claim& claim, const Session& session, const OrtKerne
 
 constexpr size_t kSignal = 0, kStep = 1, kWindow = 2, kLength = 3;
 
-Estimates require_stft(const Session&, const Node& node) {
+Decision require_stft(const Session&, const Node& node) {
   const Value window = node.input(kWindow), length = node.input(kLength);
   require_int64(node.input(kStep), "frame_step");
   require_int64(length, "frame_length");

@@ -104,8 +104,10 @@ size_t Node::id() const {
   return id;
 }
 
+std::string Node::stated_name() const { return text_of<abi::NodeGetName>(api_, node_); }
+
 std::string Node::name() const {
-  const std::string name = text_of<abi::NodeGetName>(api_, node_);
+  const std::string name = stated_name();
   if (!name.empty()) return name;
   const std::vector<Value> results = outputs();
   return results.empty() || !results.front() ? name : results.front().name();

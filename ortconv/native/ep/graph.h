@@ -55,7 +55,8 @@ class Node {
   bool operator==(const Node& other) const { return id() == other.id(); }
 
   size_t id() const;
-  std::string name() const;  // of its first output where it has none
+  std::string name() const;         // of its first output where it has none
+  std::string stated_name() const;  // may be empty
   std::string op_type() const;
   std::string domain() const;
   int since_version() const;

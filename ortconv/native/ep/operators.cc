@@ -31,7 +31,7 @@ const OrtCustomOp* find_operator(const Session& session, const std::string& name
   return nullptr;
 }
 
-Estimates require_kernel(const Session& session, const Node& node) {
+Decision require_kernel(const Session& session, const Node& node) {
   Types types;
   for (const Value& value : node.inputs()) types.push_back(value ? value.type().type : 0);
   if (find_operator(session, node.op_type(), types) != nullptr) return {};

@@ -134,13 +134,15 @@ const OrtKernelRegistry* registry_of(const OrtApi* api) {
   return registry;
 }
 
-// Claims a node, with its neighbours if they can be fused; returns what was claimed.
+// Claims a node, with its neighbours if they can be fused; returns what was claimed, if anything.
 std::vector<Node> claim_node(const Session& session, const Claim& claim, const Node& node,
                              const std::set<size_t>& taken, OrtEpGraphSupportInfo* info) {
   const OrtApi* const api = session.api;
   Outcome outcome;
-  outcome.estimates = claim.require(session, node);
-  if (session.fuses && node.is("ConvTranspose")) {
+  const Decision decision = claim.require(session, node);
+  if (!decision.is_looked_at) return {};
+  outcome.estimates = decision.estimates;
+  if (session.fuses && !decision.is_alone && node.is("ConvTranspose")) {
     Group group = read_group(node);
     fuse_neighbours(&group, taken);
     outcome.kept = group.kept;

@@ -41,20 +41,23 @@ struct CustomOp : OrtCustomOp {
 
 using CustomOps = std::vector<std::shared_ptr<const OrtCustomOp>>;
 
+// The name of a node whose kernel is created; empty where it has none.
+inline std::string name_of(const OrtApi* api, const OrtKernelInfo* info) {
+  size_t size = 0;
+  invoke<abi::KernelInfoGetNodeName>(api, info, nullptr, &size);
+  std::string name(size, '\0');
+  invoke<abi::KernelInfoGetNodeName>(api, info, &name[0], &size);
+  name.resize(size - 1);
+  return name;
+}
+
 // Creates a kernel by `make(subject)`, where the subject is how messages name the node:
 // org.ortconv.TransposedConvolution 'up1'. `op_name` is the first part of that.
 template <class Make>
 OrtStatus* create_kernel(const std::string& op_name, const OrtApi* api, const OrtKernelInfo* info, void** kernel,
                          Make make) {
   std::string subject;
-  OrtStatus* status = guarded(api, kDomain, [&] {
-    size_t size = 0;
-    invoke<abi::KernelInfoGetNodeName>(api, info, nullptr, &size);
-    std::string name(size, '\0');
-    invoke<abi::KernelInfoGetNodeName>(api, info, &name[0], &size);
-    name.resize(size - 1);
-    subject = op_name + " '" + name + "'";
-  });
+  OrtStatus* status = guarded(api, kDomain, [&] { subject = op_name + " '" + name_of(api, info) + "'"; });
   if (status != nullptr) return status;
   return guarded(api, subject, [&] { *kernel = make(subject).release(); });
 }

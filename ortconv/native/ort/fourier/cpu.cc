@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/arch.h"
 #include "base/error.h"
@@ -30,25 +32,33 @@ const T* elements_of(const OrtApi* api, const OrtValue* tensor) {
 template <class T>
 class StftKernel : public Kernel {
  public:
-  explicit StftKernel(const FourierCreation& creation)
-      : Kernel(creation.api, creation.subject),
-        op_(creation.op),
-        attributes_(stft_attributes(creation.op, KernelAttributes(creation.api, creation.info))),
+  // Without constants, window and gains are inputs.
+  StftKernel(const OrtApi* api, const std::string& subject, FourierOp op, const StftAttributes& attributes,
+             const StftConstants* constants)
+      : Kernel(api, subject),
+        op_(op),
+        attributes_(attributes),
         kernel_(kernels::get_fourier_kernel<T>(ArchFlags::host())) {
     // Longer ones when a run shows that the window, or the bins, are in proportion.
     if (attributes_.n_fft > 0 && attributes_.n_fft <= kAnyTransform) plan_ = make_plan();
+    if (constants == nullptr) return;
+    window_ = Constant(constants->window);
+    gains_ = Constant(constants->gains);
   }
 
   void compute(OrtKernelContext* context) const override {
-    const auto input = [&](size_t index) { return input_of(api(), context, index); };
-    const bool has_gains = op_ != FourierOp::kOverlapAdd;
-    const OrtValue* const data = input(FourierIndices::kData);
-    const OrtValue* const window = input(FourierIndices::kWindow);
-    const OrtValue* const gains = has_gains ? input(FourierIndices::kGains) : nullptr;
-    const OrtValue* const sines = op_ == FourierOp::kInverse ? input(FourierIndices::kSines) : nullptr;
-    StftShapes shapes{shape_of(api(), data), shape_of(api(), window), std::nullopt, std::nullopt};
-    if (gains != nullptr) shapes.gains = shape_of(api(), gains);
-    if (sines != nullptr) shapes.sines = shape_of(api(), sines);
+    const auto input = [&](size_t index) {
+      const OrtValue* const value = input_of(api(), context, index);
+      return value == nullptr ? std::nullopt : std::optional<TensorView>(view_of(api(), value));
+    };
+    const TensorView data = *input(FourierIndices::kData);
+    const TensorView window = window_ ? window_->view() : *input(FourierIndices::kWindow);
+    std::optional<TensorView> gains, sines;
+    if (op_ != FourierOp::kOverlapAdd) gains = gains_ ? gains_->view() : input(FourierIndices::kGains);
+    if (op_ == FourierOp::kInverse && !window_) sines = input(FourierIndices::kSines);
+    StftShapes shapes{data.dims.copy(), window.dims.copy(), std::nullopt, std::nullopt};
+    if (gains) shapes.gains = gains->dims.copy();
+    if (sines) shapes.sines = sines->dims.copy();
     const StftRun run = stft_run(op_, attributes_, shapes);
     OrtValue* const y = make_output(api(), context, run.y);
     if (std::find(run.y.begin(), run.y.end(), 0) != run.y.end()) return;
@@ -58,20 +68,35 @@ class StftKernel : public Kernel {
     Parallel parallel = threads.parallel();
     parallel.threads = pool_size_.threads(parallel);
     const Scratch scratch(api(), context, y, kernels::stft_scratch_bytes(kernel_, run.problem, parallel.threads));
-    const T* const given = elements_of<T>(api(), data);
-    const T* const window_data = elements_of<T>(api(), window);
-    const T* const gain_data = elements_of<T>(api(), gains);
+    const T* const given = static_cast<const T*>(data.data);
+    const T* const window_data = static_cast<const T*>(window.data);
+    const T* const gain_data = gains ? static_cast<const T*>(gains->data) : nullptr;
     T* const result = static_cast<T*>(data_of(api(), y));
     if (op_ == FourierOp::kForward) {
       kernels::forward_stft(kernel_, *plan, run.problem, given, window_data, gain_data, result, scratch.data(),
                             parallel);
     } else {
-      kernels::inverse_stft(kernel_, plan.get(), run.problem, given, elements_of<T>(api(), sines), window_data,
-                            gain_data, result, scratch.data(), parallel);
+      kernels::inverse_stft(kernel_, plan.get(), run.problem, given,
+                            sines ? static_cast<const T*>(sines->data) : nullptr, window_data, gain_data, result,
+                            scratch.data(), parallel);
     }
   }
 
  private:
+  // A tensor of one axis.
+  class Constant {
+   public:
+    explicit Constant(const std::vector<double>& numbers)
+        : elements_(numbers.size()), dims_{static_cast<int64_t>(numbers.size())} {
+      for (size_t i = 0; i < numbers.size(); ++i) kernels::round_to(&elements_[i], kernels::Sum<T>(numbers[i]));
+    }
+    TensorView view() const { return {const_cast<T*>(elements_.data()), {dims_.data(), dims_.size()}}; }
+
+   private:
+    std::vector<T> elements_;
+    Shape dims_;
+  };
+
   std::shared_ptr<const FourierPlan> make_plan() const {
     return kernel_.make_plan(attributes_.n_fft, FourierKind::kReal);
   }
@@ -86,6 +111,7 @@ class StftKernel : public Kernel {
   StftAttributes attributes_;
   const kernels::FourierKernel<T>& kernel_;
   std::shared_ptr<const FourierPlan> plan_;
+  std::optional<Constant> window_, gains_;
   mutable RecentlyUsed<int64_t, FourierPlan> long_plan_{1};
   mutable PoolSize pool_size_;
 };
@@ -163,6 +189,13 @@ int64_t integer_of(const OrtApi* api, const OrtValue* input, const char* name, i
   return *elements_of<int64_t>(api, input);
 }
 
+std::unique_ptr<Kernel> make_stft_kernel(const OrtApi* api, const std::string& subject, DataType dtype, FourierOp op,
+                                         const StftAttributes& attributes, const StftConstants& constants) {
+  return kernels::with_float_type(dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    return std::make_unique<StftKernel<decltype(zero)>>(api, subject, op, attributes, &constants);
+  });
+}
+
 std::unique_ptr<Kernel> make_transform_kernel(const OrtApi* api, const std::string& subject, DataType dtype,
                                               const TransformAttributes& attributes) {
   return kernels::with_float_type(dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
@@ -175,8 +208,10 @@ std::unique_ptr<Kernel> make_fourier_kernel(const FourierCreation& creation) {
     return make_transform_kernel(creation.api, creation.subject, creation.dtype,
                                  transform_attributes(KernelAttributes(creation.api, creation.info)));
   }
+  const StftAttributes attributes = stft_attributes(creation.op, KernelAttributes(creation.api, creation.info));
   return kernels::with_float_type(creation.dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
-    return std::make_unique<StftKernel<decltype(zero)>>(creation);
+    return std::make_unique<StftKernel<decltype(zero)>>(creation.api, creation.subject, creation.op, attributes,
+                                                        nullptr);
   });
 }
 
