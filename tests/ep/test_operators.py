@@ -12,9 +12,10 @@ from onnx import TensorProto
 
 from ortconv.opset import functions
 from ortconv.opset.domain import DOMAIN
+from ortconv.opset.ops import BY_NAME
 from ortconv.runtime.library import FOURIER_ENTRY
 from tests.ep.sessions import claims, options, session
-from tests.operators import codebooks, gather_products, integer_convs, products, spectral
+from tests.operators import codebooks, gather_products, integer_convs, products, quantized_transposed, spectral
 from tests.running import run
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -50,6 +51,13 @@ def _made(op: str, cases: dict[str, Any]) -> Made:
     window, gains = _rand(32), _rand(34)
     if op in conv:
         return _convolution(cases, conv[op])
+    quantized = next((each for each in quantized_transposed.OPS if each.name == op), None)
+    if quantized is not None:
+        shapes = quantized_transposed.Case((1, 4, 6, 5), (4, 3, 3, 2), strides=(2, 2))
+        data = quantized_transposed.tensors(quantized, shapes, (np.uint8, np.int8, np.uint8))
+        constants = ("W", "w_scale", "w_zero_point", "B")
+        stated = quantized_transposed.model(quantized, shapes, data, constants)
+        return stated, {name: each for name, each in data.items() if name not in constants}
     match op:
         case "ConvIntegerToFloat":
             case = integer_convs.Case((1, 3, 6, 7), (4, 3, 3, 3))
@@ -73,24 +81,7 @@ def _made(op: str, cases: dict[str, Any]) -> Made:
     return _spectral("FourierTransform", [_rand(2, 48, 3, 1)], axis=1, inverse=0, onesided=1)
 
 
-OPS = [
-    "Convolution",
-    "TransposedConvolution",
-    "TransposedConvolutionToShape",
-    "TransposedConvolutionAdd",
-    "ConvIntegerToFloat",
-    "MatMulCompressed",
-    "GatherMatMulCompressed",
-    "MatMulCodebook",
-    "GatherMatMulCodebook",
-    "ForwardSTFT",
-    "InverseSTFT",
-    "OverlapAdd",
-    "FourierTransform",
-]
-
-
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", sorted(BY_NAME))
 def test_every_operator_is_claimed(op: str, cases: dict[str, Any]) -> None:
     model, feeds = _made(op, cases)
     assert [(each.op_type, each.reason) for each in claims(model)] == [(f"{DOMAIN}.{op}", "")]

@@ -1,10 +1,11 @@
 // The operators of org.ortconv, which a model holds as functions: where one is not claimed, its body is computed.
+#include "ort/operators.h"
+
 #include <set>
 #include <string>
 
 #include "base/error.h"
 #include "ep/claims.h"
-#include "ort/operators.h"
 
 namespace ortconv::ep {
 namespace {
