@@ -157,3 +157,20 @@ def test_every_optimization_level() -> None:
         made = options()
         made.graph_optimization_level = level
         np.testing.assert_allclose(session(model, made).run(None, feeds)[0], right, atol=1e-5)
+
+
+def test_sizes_that_onnx_runtime_states_wrongly() -> None:
+    """Its shape inference adds output_padding to the size of SAME, which its kernel does not."""
+    text = """g (float[1,4,5,5] x) => (float[a,b,c,d] y, float[e,f,g_,h] z) {
+        s = ConvTranspose <strides = [2, 2], auto_pad = "SAME_UPPER", output_padding = [1, 1]> (x, w)
+        t = ConvTranspose <strides = [2, 2]> (s, w)
+        y = Slice (t, starts, ends, axes)
+        u = ConvTranspose (s, v)
+        z = Slice (u, starts, last, axes)
+    }"""
+    tensors = {"w": rand(4, 4, 3, 3), "v": rand(4, 4, 1, 1), "starts": [0, -3], "ends": [18, 100], "axes": [2, 3]}
+    model = parsed(text, **tensors, last=[-1, 1 << 40])
+    feeds = {"x": rand(1, 4, 5, 5)}
+    for got, right in zip(session(model).run(None, feeds), plain(model, feeds), strict=True):
+        assert got.shape == right.shape
+        np.testing.assert_allclose(got, right, atol=1e-4)

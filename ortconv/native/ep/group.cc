@@ -60,6 +60,16 @@ Group read_group(const Node& node) {
   return group;
 }
 
+bool is_stated_rightly(const Group& group) {
+  const auto stated = group.output.type().dims;
+  if (!stated || stated->size() != group.ndims() + 2) return true;
+  for (size_t i = 0; i < group.ndims(); ++i) {
+    const int64_t size = (*stated)[i + 2];
+    if (size >= 0 && group.is_exact[i] && size != group.least[i]) return false;
+  }
+  return true;
+}
+
 std::optional<Sizes> sizes_of(const Group& group) {
   const auto known = [](const Value& value) -> std::optional<Shape> {
     auto dims = dims_of(value);

@@ -39,6 +39,10 @@ struct Group {
 // Reads a ConvTranspose, and no neighbours. Throws Error where it is not computed here; the message says why.
 Group read_group(const Node& node);
 
+// Whether the sizes that are stated of the result, if any are, are those that it has: ONNX's shape inference is wrong
+// for some paddings, and then for all that follows.
+bool is_stated_rightly(const Group& group);
+
 // Fuses what neighbours it can, but for nodes of other groups, by their ids.
 void fuse_neighbours(Group* group, const std::set<size_t>& taken = {});
 

@@ -136,7 +136,7 @@ const OrtKernelRegistry* registry_of(const OrtApi* api) {
 
 // Claims a node, with its neighbours if they can be fused; returns what was claimed, if anything.
 std::vector<Node> claim_node(const Session& session, const Claim& claim, const Node& node,
-                             const std::set<size_t>& taken, OrtEpGraphSupportInfo* info) {
+                             const std::set<size_t>& taken, bool trusts_sizes, OrtEpGraphSupportInfo* info) {
   const OrtApi* const api = session.api;
   Outcome outcome;
   const Decision decision = claim.require(session, node);
@@ -144,6 +144,7 @@ std::vector<Node> claim_node(const Session& session, const Claim& claim, const N
   outcome.estimates = decision.estimates;
   if (session.fuses && !decision.is_alone && node.is("ConvTranspose")) {
     Group group = read_group(node);
+    if (!trusts_sizes) group.is_exact.assign(group.ndims(), false);
     fuse_neighbours(&group, taken);
     outcome.kept = group.kept;
     outcome.fused = group.others;
@@ -170,15 +171,29 @@ std::vector<Node> claim_node(const Session& session, const Claim& claim, const N
   return all;
 }
 
+// Whether sizes that are stated can be relied on.
+bool are_sizes_right(const std::vector<Node>& nodes) {
+  return std::all_of(nodes.begin(), nodes.end(), [](const Node& node) {
+    if (!node.is("ConvTranspose")) return true;
+    try {
+      return is_stated_rightly(read_group(node));
+    } catch (const Error&) {
+      return false;  // it is one that is not understood
+    }
+  });
+}
+
 // Whether nodes were fused.
 bool claim_nodes(const Session& session, const OrtGraph* graph, OrtEpGraphSupportInfo* info) {
   bool has_fused = false;
   std::set<size_t> taken;
-  for (const Node& node : nodes_of(session.api, graph)) {
+  const std::vector<Node> nodes = nodes_of(session.api, graph);
+  const bool trusts_sizes = are_sizes_right(nodes);
+  for (const Node& node : nodes) {
     const Claim* const claim = find_claim(node);
     if (claim == nullptr || !node.provider().empty() || taken.count(node.id()) != 0) continue;
     try {
-      const std::vector<Node> claimed = claim_node(session, *claim, node, taken, info);
+      const std::vector<Node> claimed = claim_node(session, *claim, node, taken, trusts_sizes, info);
       for (const Node& each : claimed) taken.insert(each.id());
       has_fused = has_fused || claimed.size() > 1;
     } catch (const Error& reason) {
