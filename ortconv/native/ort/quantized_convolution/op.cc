@@ -46,6 +46,7 @@ struct QuantizedCustomOp : CustomOp {
     GetExecutionProviderType = [](const OrtCustomOp* self) { return of(self).provider.name; };
     GetInputTypeCount = [](const OrtCustomOp* self) { return QuantizedInputs::count(of(self).op); };
     GetInputType = [](const OrtCustomOp* self, size_t index) { return static_cast<int>(of(self).type_of(index)); };
+    GetInputCharacteristic = [](const OrtCustomOp*, size_t) { return abi::kRequired; };
     GetOutputType = [](const OrtCustomOp* self, size_t) { return static_cast<int>(of(self).y); };
     CreateKernelV2 = [](const OrtCustomOp* self, const OrtApi* ort, const OrtKernelInfo* info, void** kernel) {
       return create_kernel(self, ort, info, kernel, [&](const std::string& subject) {

@@ -186,7 +186,7 @@ void check_limits(const IntegerConvKernel& kernel) {
 
 // So many problems for each kernel.
 int main(int argc, char** argv) {
-  const int problems = argc > 1 ? std::atoi(argv[1]) : 1200;
+  const int problems = argc > 1 ? std::atoi(argv[1]) : 400;
   const ArchFlags& host = ArchFlags::host();
   ArchFlags neon, avx2, avx_vnni, avx512, avx512_vnni;
   neon.neon = host.neon;
