@@ -150,8 +150,11 @@ class TestQuantized:
 
     def test_wrong_quantisation_is_found(self, quantized: pathlib.Path, tmp_path: pathlib.Path) -> None:
         def shift(model: onnx.ModelProto) -> None:
-            node = next(node for node in model.graph.node if node.op_type == "Round")
-            node.op_type = "Floor"
+            node = next(node for node in model.graph.node if node.op_type == "QuantizeLinear")
+            (scale,) = (each for each in model.graph.initializer if each.name == node.input[1])
+            wrong = onnx.numpy_helper.to_array(scale) * np.float32(1.05)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(wrong, "wrong"))
+            node.input[1] = "wrong"
 
         model = saved(quantized, tmp_path / "m.onnx", shift)
         found = ortconv.verify(quantized, model, data=FEEDS, backends=NONE)

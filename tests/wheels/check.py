@@ -20,6 +20,10 @@ GLIBC = (2, 28)
 SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux.*)\.so\.\d")
 
 
+_EXPORTED = {"CreateEpFactories", "RegisterCustomOps", "ReleaseEpFactory"}
+"""What ONNX Runtime looks for in libraries of custom operators and of execution providers."""
+
+
 def check(path: pathlib.Path) -> str:
     """Returns what there is to say about a wheel that is right.
 
@@ -50,9 +54,9 @@ def check(path: pathlib.Path) -> str:
             exported |= {each.name for each in section.iter_symbols() if each["st_shndx"] != "SHN_UNDEF"}
     assert [name for name in needed if not SYSTEM.fullmatch(name)] == [], f"the library needs {needed}"
     assert max(versions) <= min(GLIBC, (2, int(tag[1]))), f"the library needs glibc {max(versions)}"
-    assert exported - {""} == {"RegisterCustomOps"}, f"the library exports {exported}"
+    assert exported - {""} == _EXPORTED, f"the library exports {exported}"
     glibc = ".".join(map(str, max(versions)))
-    return f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB, glibc {glibc}, exports RegisterCustomOps alone"
+    return f"{path.name}: {path.stat().st_size / 2**20:.1f} MiB, glibc {glibc}, exports {', '.join(sorted(_EXPORTED))}"
 
 
 if __name__ == "__main__":
