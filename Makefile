@@ -76,14 +76,17 @@ test-lowest: $(INSTALLED)
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/python -m pytest -m 'not sweep' -n $(JOBS)
 
+# In an environment of its own, as Triton's client pins versions; what else it needs it takes from $(VENV).
 SERVE := build/serve
 test-serve: $(INSTALLED)
 	$(PYTHON) -m venv $(SERVE)
-	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)/build-requires.txt \
-		pytest hypothesis
-	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation \
-		--editable '.[cpu,openvino,serve]'
-	$(SERVE)/bin/python -m pytest tests/serving tests/samples/test_serving.py tests/samples/test_batch_inference.py
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["serve"], sep="\n")' \
+		> $(SERVE)/requirements.txt
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(SERVE)/requirements.txt
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(SERVE)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth"
+	PYTHONPATH=$(CURDIR) ORTCONV_LIBRARY="$$($(BIN)/python -c 'import ortconv; print(ortconv.library_path())')" \
+		$(SERVE)/bin/python -m pytest tests/serving tests/samples/test_serving.py tests/samples/test_batch_inference.py
 
 sweep: $(INSTALLED)
 	$(BIN)/python -m pytest -m sweep -n $(JOBS)
