@@ -74,17 +74,20 @@ def integer_weights(value: ir.Value, perm: Sequence[int], group: int) -> Integer
         return "its weights do not fit its groups"
     if (point != point.flat[0]).any():
         return "its weights have several zero points"
-    grouped = scale.reshape(group, scale.shape[0] // group, scale.shape[1], -1)
-    channels = grouped[:, :1, :, :1]
-    if (grouped != channels).any():
-        return "its weights have other scales than one for each output channel"
     data, dtype = found.data, ir.DataType.INT8
     if isinstance(data, ir.Value):
         assert data.dtype is not None
         dtype = data.dtype
     else:
         data, dtype = np.ascontiguousarray(np.transpose(data, perm)), ir.DataType.from_numpy(data.dtype)
-    return IntegerWeights(data, dtype, tuple(perm), channels.astype(np.float32).reshape(-1), int(point.flat[0]))
+    limits, zero = np.iinfo(dtype.numpy()), float(point.flat[0])
+    if not zero.is_integer() or not limits.min <= zero <= limits.max:
+        return f"the zero point {zero:g} of its weights is no integer of their type"
+    grouped = scale.reshape(group, scale.shape[0] // group, scale.shape[1], -1)
+    channels = grouped[:, :1, :, :1]
+    if (grouped != channels).any():
+        return "its weights have other scales than one for each output channel"
+    return IntegerWeights(data, dtype, tuple(perm), channels.astype(np.float32).reshape(-1), int(zero))
 
 
 def _dequantized(value: ir.Value | None, most: int) -> _Dequantized | None:
@@ -119,6 +122,8 @@ def _of_dequantize_linear(node: ir.Node) -> _Dequantized | None:
     zero = node.inputs[2] if len(node.inputs) > 2 else None
     point = np.zeros((), np.uint8) if zero is None else _bytes(zero)
     if data is None or scale is None or point is None or int(node.attributes.get_int("block_size", 0)):
+        return None
+    if int(node.attributes.get_int("output_dtype", 0)) not in (0, ir.DataType.FLOAT):
         return None
     if scale.size > 1:
         sizes = _Dequantized(data, scale, point).shape

@@ -40,15 +40,15 @@ size_t float_bytes(int64_t count) { return align64(static_cast<size_t>(count) * 
 int64_t largest_sum(const ConvProblem& p, const kernels::IntegerConvFilter& filter) {
   const int64_t inputs = p.ic / p.g, outputs = p.oc / p.g, taps = product_of(p.ker, p.ndims);
   // Taps of one phase alone reach an output; those of phases are told apart by their remainders.
-  std::vector<int64_t> phase_of(taps);
+  std::vector<uint64_t> phase_of(taps);  // where they do not fit, taps of several phases count as one
   for (int64_t t = 0; t < taps; ++t) {
     int64_t rest = t;
     for (int i = p.ndims; i-- > 0; rest /= p.ker[i]) {
-      const int64_t period = std::min(p.stride[i], p.ker[i] * p.dilation[i]);
-      phase_of[t] = phase_of[t] * period + rest % p.ker[i] * p.dilation[i] % p.stride[i];
+      const auto period = static_cast<uint64_t>(std::min(p.stride[i], p.ker[i] * p.dilation[i]));
+      phase_of[t] = phase_of[t] * period + static_cast<uint64_t>(rest % p.ker[i] * p.dilation[i] % p.stride[i]);
     }
   }
-  std::map<int64_t, int64_t> sums;
+  std::map<uint64_t, int64_t> sums;
   int64_t largest = 0;
   for (int64_t m = 0; m < p.oc; ++m) {
     sums.clear();

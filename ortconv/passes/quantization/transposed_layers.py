@@ -104,17 +104,16 @@ def _of_standard(node: ir.Node) -> TransposedLayer | str | None:
     x, w, bias = (*node.inputs, None)[:3]
     assert x is not None
     assert w is not None
-    found = dequantized(x)
-    perm: Ints | None = None
-    if found is None:
-        transpose = producer(x, "Transpose")
-        found = None if transpose is None else dequantized(transpose.inputs[0])
-        perm = None if found is None or transpose is None else tuple(transpose.attributes.get_ints("perm", ()))
+    transpose = producer(x, "Transpose")
+    found = dequantized(x if transpose is None else transpose.inputs[0])
     if found is None:
         return None
     rank = _rank(w)
     if rank is None:
         return "the rank of its weights is not known"
+    perm: Ints | None = None
+    if transpose is not None:
+        perm = tuple(transpose.attributes.get_ints("perm", tuple(reversed(range(rank)))))
     if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attributes:
         return "its padding depends on the sizes of its data"
     axes, plain = rank - 2, tuple(range(rank))
@@ -175,9 +174,9 @@ def _layer(
 
 
 def dequantized(value: ir.Value | None) -> Quantized | None:
-    """Returns the integers of which a value is the DequantizeLinear, with one scale and zero point for all."""
+    """Returns the integers behind a value that a DequantizeLinear with one scale and zero point computes, or None."""
     node = producer(value, "DequantizeLinear")
-    if node is None:
+    if node is None or int(node.attributes.get_int("output_dtype", 0)) not in (0, ir.DataType.FLOAT):
         return None
     quantized, scale, point = (*node.inputs, None)[:3]
     if quantized is None or not _is_number(scale, ir.DataType.FLOAT):
@@ -262,7 +261,9 @@ def _quantizes(user: ir.Node, value: ir.Value, layer: TransposedLayer) -> bool:
 def quantized_type(quantizer: ir.Node) -> ir.DataType | None:
     """Returns the type of integers that a QuantizeLinear gives."""
     point = quantizer.inputs[2] if len(quantizer.inputs) > 2 else None
-    return ir.DataType.UINT8 if point is None else _integer_type(quantizer.outputs[0], point)
+    if point is not None:
+        return _integer_type(quantizer.outputs[0], point)
+    return ir.DataType(int(quantizer.attributes.get_int("output_dtype", 0)) or int(ir.DataType.UINT8))
 
 
 def _only_user(value: ir.Value) -> ir.Node | None:
