@@ -153,7 +153,10 @@ def kinds(done: Optimization) -> list[str]:
 
 def assert_same(net: Net, becomes: str) -> Optimization:
     """Asserts that the node becomes an operator, and that the numbers stay with and without our library."""
-    model, feeds = built(net)
+    return assert_same_model(*built(net), becomes)
+
+
+def assert_same_model(model: onnx.ModelProto, feeds: dict[str, np.ndarray], becomes: str) -> Optimization:
     done = optimization(model)
     assert [outcome.becomes for outcome in done.outcomes] == [becomes]
     options = quiet()
@@ -217,6 +220,13 @@ def test_result_that_others_read_stays_float() -> None:
     np.testing.assert_array_equal(quantized, np.clip(np.rint(floats / 0.5) + 3, 0, 255).astype(U8))
 
 
+def test_transpose_without_perm_reverses_the_axes() -> None:
+    model, feeds = built(Net((7, 5, 6, 1), before=("Transpose",)))
+    (node,) = (each for each in model.graph.node if each.op_type == "Transpose")
+    del node.attribute[:]
+    assert "Transpose" in kinds(assert_same_model(model, feeds, QLINEAR))
+
+
 def _scales_of_input_channels() -> onnx.ModelProto:
     return built(Net(scales="inputs"))[0]
 
@@ -225,6 +235,21 @@ def _several_zero_points() -> onnx.ModelProto:
     model, _ = built(Net())
     (zero,) = (each for each in model.graph.initializer if each.name == "w_zero")
     zero.CopyFrom(numpy_helper.from_array(np.array([0, 1, 0, 0], I8), "w_zero"))
+    return model
+
+
+def _zero_point_between_integers() -> onnx.ModelProto:
+    model, _ = built(Net())
+    at = next(i for i, each in enumerate(model.graph.node) if each.output[0] == "w_f")
+    del model.graph.node[at]
+    stored = {"half": np.float32(0.5), "step": np.float32(0.25)}
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(each), name) for name, each in stored.items())
+    for node in (
+        helper.make_node("Mul", ["w_shifted", "step"], ["w_f"]),
+        helper.make_node("Sub", ["w_wide", "half"], ["w_shifted"]),
+        helper.make_node("Cast", ["w"], ["w_wide"], to=TensorProto.FLOAT),
+    ):
+        model.graph.node.insert(at, node)
     return model
 
 
@@ -250,6 +275,7 @@ def _float_residual() -> onnx.ModelProto:
     [
         (_scales_of_input_channels, "its weights have other scales than one for each output channel"),
         (_several_zero_points, "its weights have several zero points"),
+        (_zero_point_between_integers, "the zero point 0.5 of its weights is no integer of their type"),
         (_float_weights, "its weights are not dequantized from 8 bits by constants"),
         (_float_residual, "its residual is not quantized"),
     ],

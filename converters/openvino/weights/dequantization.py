@@ -31,8 +31,8 @@ _SCALES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _FLOAT8 = (ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E5M2)
 _BLOCKS_OPSET = 21
 """The first opset with 4-bit integers and blocks."""
-_ROUNDING = 2 * np.finfo(np.float32).eps
-"""How far a weight may be off, relative to the largest one."""
+_RESIDUE = 2 * 127 * np.finfo(np.float32).eps
+"""How far a zero point may be from an integer: two roundings of the largest number of 8 bits, whatever its scale."""
 
 
 def dequantized(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value | None:
@@ -48,7 +48,7 @@ def dequantized(b: Builder, left: ir.Value, right: ir.Value) -> ir.Value | None:
         if not _broadcast(scales, points):
             return None
         if points is not None:
-            points = _without_residues(data, scales, points)
+            points = _without_residues(points)
             points = points if points.any() else None
         layout = _layout(b, data, scales, points)
         return _by_leading_axes(b, data, scales, points) if layout is None else layout.emit(b)
@@ -190,22 +190,13 @@ def _broadcast(scales: np.ndarray, points: np.ndarray | None) -> bool:
     return all(one == other or 1 in (one, other) for one, other in pairs)
 
 
-def _without_residues(data: ir.Value, scales: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Returns zero points as integers where no weight differs by more than a rounding of the largest one.
+def _without_residues(points: np.ndarray) -> np.ndarray:
+    """Returns zero points as integers where none differs from one by more than a rounding of the largest number.
 
     Quantizers that compute zero points in float32 leave 2^-17 instead of 0: the spacing of float32 at 127.
     """
     whole = np.round(points)
-    residues = np.abs(points - whole)
-    if not residues.any():
-        return points
-    assert data.const_value is not None
-    numbers = data.const_value.numpy().astype(np.float64)
-    try:
-        largest = np.abs((numbers - whole) * scales).max(initial=0)
-    except ValueError:
-        return points
-    return whole if (residues * scales).max() <= _ROUNDING * largest else points
+    return whole if (np.abs(points - whole) <= _RESIDUE).all() else points
 
 
 def _layout(b: Builder, data: ir.Value, scales: np.ndarray, points: np.ndarray | None) -> QuantizedWeights | None:
