@@ -64,7 +64,7 @@ def register_ep(session_options: Any, options: Mapping[str, str] | None = None) 
             raise ValueError(f"option {name!r} is unknown; allowed: {', '.join(_OPTIONS)}")
     mark = f"{id(session_options)} {json.dumps(given, sort_keys=True)}"
     found = config_entry(session_options, _MARK) or ""
-    if found.startswith(f"{id(session_options)} "):  # not that of options of which these are a copy
+    if found.startswith(f"{id(session_options)} "):  # a copy of options has the entry, too, with the id of the original
         if options is None or found == mark:
             return
         raise ValueError(f"the session options have {ep_name()} already, with other options")

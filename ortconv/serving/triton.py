@@ -151,7 +151,7 @@ def _obstacle(path: pathlib.Path, inputs: Sequence[_Tensor], outputs: Sequence[_
         if not each.shape or each.shape[0] is not None:
             return f"the first dimension of {each.name} is not dynamic"
     if any(each.dtype == ir.DataType.STRING for each in inputs):
-        return "it takes strings, of which no examples can be made up"
+        return "it takes strings, and examples are random numbers"
     loaded = Model(path, str(path))
     try:
         chosen = default_shapes.choose(loaded.inputs, {}, {}, 0, loaded.run)

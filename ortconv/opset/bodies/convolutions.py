@@ -13,9 +13,12 @@ from ortconv.opset.bodies.im2col_matmul import CONV_BY_MATMUL, CONV_TRANSPOSE_BY
 from ortconv.opset.convolution_terms import ACTIVATION
 
 __all__ = [
+    "ACTIVATION_NUMBERS",
     "CAST_LIKE",
     "EXACT",
     "OLDEST",
+    "REFUSED",
+    "SAME_SHAPE",
     "convolution",
     "epilogue",
     "padded_transposed_convolution",
@@ -63,7 +66,7 @@ def epilogue(*, residual: bool, activation: bool) -> str:
     """Returns nodes from ``sums`` to ``Y``, for Python ops: both in the layout of ``Y``; "" for a conversion alone."""
     if not residual and not activation:
         return ""
-    lines = [_NUMBERS] + [f"{_REFUSED}  Yt = CastLike (sums, X)\n{_RESIDUAL}"] * residual
+    lines = [_NUMBERS] + [f"{REFUSED}  Yt = CastLike (sums, X)\n{_RESIDUAL}"] * residual
     last = "Ys" if residual else "sums"
     return "".join(
         [*lines, *[_ACTIVATED.format(sums=last)] * activation, f"  Y = CastLike ({'Vc' if activation else last}, X)\n"]
@@ -87,7 +90,7 @@ def _body(opset: int, switches: _Switches, geometry: str, *, transposed: bool, r
     lines = "".join(
         [
             _PRELUDE,
-            _REFUSED if exact or residual else "",
+            REFUSED if exact or residual else "",
             geometry,
             _COMPUTE[transposed, exact],
             _BIAS if "B" in switches else _NO_BIAS,
@@ -130,9 +133,10 @@ _PRELUDE = f"""{_AXES}
   Wa = Cast <to: int = @accumulation_type> (Wt)
 """
 
-_REFUSED = """
+REFUSED = """
   refused = Constant <value: tensor = int64[1] {-2}> ()
 """
+"""A size that Reshape refuses."""
 
 _SIZES = """
   d = Constant <value_ints: ints = @dilations> ()
@@ -275,28 +279,36 @@ _ROUNDED = """
   Yt = Transpose <perm: ints = @y_perm> (Yr)
 """
 
-_RESIDUAL = """
-  Ya = Cast <to: int = @accumulation_type> (Yt)
-  Rc = Cast <to: int = @accumulation_type> (R)
-  result_shape = Shape (Yt)
+SAME_SHAPE = """
   residual_shape = Shape (R)
   same_shape = Equal (residual_shape, result_shape)
   allowed_shape = Where (same_shape, result_shape, refused)
-  Rr = Reshape <allowzero = 1> (Rc, allowed_shape)
+"""
+"""Nodes from ``result_shape`` to the shape that the residual R is given: another one is refused."""
+
+_RESIDUAL = f"""
+  Ya = Cast <to: int = @accumulation_type> (Yt)
+  Rc = Cast <to: int = @accumulation_type> (R)
+  result_shape = Shape (Yt)
+{SAME_SHAPE}  Rr = Reshape <allowzero = 1> (Rc, allowed_shape)
   Ys = Add (Ya, Rr)
 """
 
-_ACTIVATED = """
-  Vt = CastLike ({sums}, X)
-  Vf = Cast <to: int = @accumulation_type> (Vt)
-  three = Constant <value: tensor = int64[1] {{3}}> ()
+ACTIVATION_NUMBERS = """
+  three = Constant <value: tensor = int64[1] {3}> ()
   activation = Constant <value_floats: floats = @activation> ()
   slope = Slice (activation, zero, one)
   minimum_row = Slice (activation, one, two)
   maximum_row = Slice (activation, two, three)
   minimum = Squeeze (minimum_row)
   maximum = Squeeze (maximum_row)
-  Vs = PRelu (Vf, slope)
+"""
+"""Nodes that compute slope, minimum and maximum."""
+
+_ACTIVATED = f"""
+  Vt = CastLike ({{sums}}, X)
+  Vf = Cast <to: int = @accumulation_type> (Vt)
+{ACTIVATION_NUMBERS.replace("{", "{{").replace("}", "}}")}  Vs = PRelu (Vf, slope)
   Vc = Clip (Vs, minimum, maximum)
 """
 

@@ -6,7 +6,12 @@ QuantizeLinear and DequantizeLinear around the ConvTranspose, between which ONNX
 
 from __future__ import annotations
 
-from ortconv.opset.bodies.convolutions import padded_transposed_convolution
+from ortconv.opset.bodies.convolutions import (
+    ACTIVATION_NUMBERS,
+    REFUSED,
+    SAME_SHAPE,
+    padded_transposed_convolution,
+)
 
 __all__ = ["OLDEST", "quantized", "transposed_convolution"]
 
@@ -33,30 +38,17 @@ _SCALED = """
   Sb = Add (Sv, Br)
 """
 
-_RESIDUAL = """
+_RESIDUAL = f"""
   Rc = Cast <to: int = 1> (R)
   r_zero = Cast <to: int = 1> (r_zero_point)
   Rs = Sub (Rc, r_zero)
   Rv = Mul (Rs, r_scale)
   result_shape = Shape (Sb)
-  residual_shape = Shape (R)
-  same_shape = Equal (residual_shape, result_shape)
-  refused = Constant <value: tensor = int64[1] {-2}> ()
-  allowed_shape = Where (same_shape, result_shape, refused)
-  Rr = Reshape <allowzero = 1> (Rv, allowed_shape)
+{REFUSED}{SAME_SHAPE}  Rr = Reshape <allowzero = 1> (Rv, allowed_shape)
   V = Add (Sb, Rr)
 """
 
-_ACTIVATED = """
-  three = Constant <value: tensor = int64[1] {3}> ()
-  activation = Constant <value_floats: floats = @activation> ()
-  slope = Slice (activation, zero, one)
-  minimum_row = Slice (activation, one, two)
-  maximum_row = Slice (activation, two, three)
-  minimum = Squeeze (minimum_row)
-  maximum = Squeeze (maximum_row)
-  Vs = PRelu (V, slope)
-"""
+_ACTIVATED = f"{ACTIVATION_NUMBERS}  Vs = PRelu (V, slope)\n"
 
 
 def quantized(values: str) -> str:

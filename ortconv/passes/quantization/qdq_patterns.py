@@ -425,7 +425,10 @@ class _Writer:
         self._replace(node, product)
 
     def _of_offset(self, layer: Layer, window: Mapping[str, Any]) -> ir.Value:
-        """Returns what a convolution makes of the offset of its data, which padding has not; ONNX Runtime folds it."""
+        """Returns the convolution of the offset of a layer's data, which the zeros of its padding do not have.
+
+        Its operands are constants.
+        """
         node, weights, data = layer.node, layer.weights, layer.data[0]
         assert weights is not None
         assert data.shape is not None
