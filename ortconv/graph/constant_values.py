@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
-__all__ = ["constant"]
+__all__ = ["clip_range", "constant"]
 
 _NUMBERS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
 """Attributes of Constant that hold numbers, and their types."""
@@ -28,3 +30,18 @@ def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
         if numbers is not None and not numbers.is_ref():
             return ir.tensor(np.array(numbers.value, dtype))
     return None
+
+
+def clip_range(node: ir.Node) -> tuple[float, float] | None:
+    """Returns the range of a Relu or Clip; None where it is not constant, or a bound is NaN."""
+    if node.op_type == "Relu":
+        return 0.0, math.inf
+    found = [-math.inf, math.inf]
+    for index, value in enumerate(node.inputs[1:3]):
+        if value is None:
+            continue
+        data = constant(value)
+        if data is None or np.isnan(data.numpy()).any():
+            return None
+        found[index] = float(data.numpy().reshape(-1)[0])
+    return found[0], found[1]

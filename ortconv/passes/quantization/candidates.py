@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ortconv.graph.constant_values import clip_range
 from ortconv.graph.fake_quantize import LEVELS, Quantizer
 from ortconv.graph.match import BOUNDS, consumers, producer
 from ortconv.opset.ops.convolution import CONVOLUTION
@@ -441,14 +442,9 @@ def _is_plain(node: ir.Node) -> bool:
 
 def _is_redundant(bound: ir.Node, quantizer: Quantizer) -> bool:
     """Tells whether a quantizer saturates at least where a Relu or Clip does."""
-    limits: list[float] = [0.0, np.inf]
-    if bound.op_type == "Clip":
-        limits = [-np.inf, np.inf]
-        for index, value in enumerate(bound.inputs[1:3]):
-            if value is not None:
-                if value.const_value is None:
-                    return False
-                limits[index] = float(value.const_value.numpy())
+    limits = clip_range(bound)
+    if limits is None:
+        return False
     scale = quantizer.scale.astype(np.float64)
     least = quantizer.offset + scale * (0.5 - quantizer.points)
     most = quantizer.offset + scale * (LEVELS - 1.5 - quantizer.points)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ortconv.graph.constant_values import constant
+from ortconv.graph.constant_values import clip_range, constant
 from ortconv.graph.integer_weights import IntegerWeights, integer_weights
 from ortconv.graph.match import producer
 from ortconv.opset.convolution_terms import ACTIVATION, NO_ACTIVATION
@@ -232,7 +232,7 @@ def _grown(layer: TransposedLayer, user: ir.Node, value: ir.Value) -> Transposed
             usable = not has_activation and math.isfinite(slope)
             return dataclasses.replace(layer, activation=(slope, minimum, maximum)) if usable else None
         case "Relu" | "Clip":
-            bounds = (0.0, math.inf) if user.op_type == "Relu" else _bounds(user)
+            bounds = clip_range(user)
             if bounds is None:
                 return None
             low, high = max(minimum, bounds[0]), min(maximum, bounds[1])
@@ -293,19 +293,6 @@ def _is_vector(value: ir.Value) -> bool:
     if data is not None:
         return data.dtype == ir.DataType.FLOAT and len(data.shape) == 1
     return value.dtype == ir.DataType.FLOAT and value.shape is not None and len(value.shape) == 1
-
-
-def _bounds(node: ir.Node) -> tuple[float, float] | None:
-    """Returns the range of a Clip, if it is constant."""
-    found = [-math.inf, math.inf]
-    for index, value in enumerate(node.inputs[1:3]):
-        if value is None:
-            continue
-        data = constant(value)
-        if data is None or np.isnan(data.numpy()).any():
-            return None
-        found[index] = float(data.numpy().reshape(-1)[0])
-    return found[0], found[1]
 
 
 def _is_number(value: ir.Value | None, dtype: ir.DataType | None) -> bool:
