@@ -136,19 +136,30 @@ void store(__mmask16 lanes, T* out, __m512 v) {
 }
 
 // 64 bytes of elements.
-inline __m512 load_line(const float* in) { return _mm512_loadu_ps(in); }
-inline __m512d load_line(const double* in) { return _mm512_loadu_pd(in); }
 template <class T>
-__m512i load_line(const T* in) {
-  return _mm512_loadu_si512(in);
+auto zero_line() {
+  if constexpr (sizeof(T) == 2) {
+    return _mm512_setzero_si512();
+  } else {
+    return zero<T>();
+  }
 }
+template <class T>
+using Line = decltype(zero_line<T>());
 template <class T>
 void store(T* out, __m512i line) {
   _mm512_storeu_si512(out, line);
 }
+inline __m512i bits_of(__m512 v) { return _mm512_castps_si512(v); }
+
 template <class T>
-void store(__mmask32 lanes, T* out, __m512i line) {
-  _mm512_mask_storeu_epi16(out, lanes, line);
+void copy(const T* from, int64_t count, T* to) {
+  const auto* in = reinterpret_cast<const char*>(from);
+  auto* out = reinterpret_cast<char*>(to);
+  int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+  for (; bytes >= 64; bytes -= 64, in += 64, out += 64) _mm512_storeu_si512(out, _mm512_loadu_si512(in));
+  const __mmask64 rest = (uint64_t{1} << bytes) - 1;
+  _mm512_mask_storeu_epi8(out, rest, _mm512_maskz_loadu_epi8(rest, in));
 }
 
 // A whole cache line, past the caches.

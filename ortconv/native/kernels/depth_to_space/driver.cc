@@ -41,14 +41,14 @@ void fill_groups(const Job& job) {
   }
 }
 
-// Whether the lines of dst that are written whole are cache lines.
+// Whether the lines of dst that are written whole fill cache lines.
 template <class T>
 bool has_whole_lines(const Job& job) {
   constexpr int64_t kLine = 64 / sizeof(T);
   const ConvProblem& p = job.problem;
   int64_t odd = static_cast<int64_t>(reinterpret_cast<uintptr_t>(job.dst) / sizeof(T)) | p.dst_n | p.dst_c;
   for (int a = 0; a < p.ndims; ++a) odd |= a < p.ndims - 1 ? p.dst_x[a] : p.dst_size[a];
-  return job.layout.line == kLine && odd % kLine == 0;
+  return odd % kLine == 0;
 }
 
 template <class T, class Operand>
@@ -134,7 +134,8 @@ void Worker<T, Operand>::multiply(const Packed& packed, int64_t group, int64_t r
     const Panel& panel = packed.block.panels[i];
     functions_.gemm({plan_.phases, count, panel.columns, plan_.depth, plan_.piece, weights,
                      packed.cells + i * layout_.panel_columns * plan_.depth, static_cast<T*>(job_.dst), offset, bias,
-                     activation_, packed.block.pieces + i * layout_.panel_pieces, panel.whole ? whole_ : Pieces::kAny});
+                     activation_, packed.block.pieces + i * layout_.panel_pieces, panel.num_pieces,
+                     panel.whole ? whole_ : Pieces::kAny});
   }
 }
 

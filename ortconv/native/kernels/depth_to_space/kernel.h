@@ -3,8 +3,8 @@
 // Rows of C come in groups of `phases`, whose elements alternate in memory. Element phases * n + p of a group is
 //     sum over k of a[k][group][p] * b[k][n] + bias[group]     for 0 <= p < phases, 0 <= n < columns,
 // activated. The operands are sums, to which numbers are widened, or pairs of bf16 numbers, two channels each, where k
-// counts the pairs. The elements of a group, in lines of as many bytes as a vector
-// has, go to dst + offset[group] + piece.offset, as a list of pieces says that is the same for every group.
+// counts the pairs. The elements of a group go to dst + offset[group], in pieces that are the same for every group. A
+// line is as many elements as a vector has bytes for.
 //
 // A new kernel supplies function templates for every T of Kernel, instantiated in a file named after its ISA, and one
 // row in kernels.inc; one of pairs those for Bfloat16, and a row in kernels_pairs.inc.
@@ -19,14 +19,13 @@
 
 namespace ortconv::kernels::depth_to_space {
 
-// Elements of one line that go to the same row of dst: element l to offset + l.
+// Elements [begin, end) of a group, which go to the same row of dst: element e to offset + e.
 struct Piece {
   int64_t offset;
-  uint32_t lanes;  // a bit for each; those of the pieces of a line are different, and may all be zero
-  bool last;       // of the line
+  int32_t begin, end;
 };
 
-// What pieces there are: any; one for every line; the same on cache lines of their own, so that they may go past the
+// What pieces there are: any; one for every line; the same, which fill whole cache lines, so that they may go past the
 // caches.
 enum class Pieces { kAny, kWhole, kWholeLines };
 
@@ -42,7 +41,8 @@ struct GemmArgs {
   const int64_t* offset;         // [group]
   const Sum<T>* bias;            // [group]
   const Activation* activation;  // of what is rounded to T; null: none
-  const Piece* pieces;           // of line after line
+  const Piece* pieces;           // of all elements, in their order
+  int64_t num_pieces;
   Pieces store;
 };
 

@@ -14,7 +14,7 @@ constexpr int64_t kStreamBytes = 2 << 20;   // a dst beyond this would only evic
 
 // The columns [begin, end), whose packed cells begin at `cells`. Returns the end of their runs.
 Run* list_panel(const Plan& plan, const Layout& layout, const ConvProblem& p, int64_t begin, int64_t end, int64_t cells,
-                Run* const first, Piece* pieces, Panel* panel) {
+                Run* const first, Piece* const pieces, Panel* panel) {
   const int last = p.ndims - 1;
   const int64_t line = layout.line;
   int64_t at[kMaxSpatial], image = begin;
@@ -23,8 +23,7 @@ Run* list_panel(const Plan& plan, const Layout& layout, const ConvProblem& p, in
     image /= p.src_size[a];
   }
   Run* run = first;
-  *panel = {end - begin, true};
-  int64_t element = 0;  // of a row of the GEMM's groups
+  Piece* piece = pieces;
   for (int64_t column = 0; column < end - begin;) {
     const int64_t length = std::min(p.src_size[last] - at[last], end - begin - column);
     int64_t src = image * p.src_n, dst = image * p.dst_n;
@@ -37,26 +36,30 @@ Run* list_panel(const Plan& plan, const Layout& layout, const ConvProblem& p, in
     } else {
       *run++ = {cells + column, length, src};
     }
-    column += length;
-    for (const int64_t row_end = column * plan.phases; element < row_end;) {
-      const int64_t at_line = element % line, count = std::min(line - at_line, row_end - element);
-      const bool is_last = at_line + count == line;
-      *pieces++ = {dst - at_line, static_cast<uint32_t>(((uint64_t{1} << count) - 1) << at_line), is_last};
-      panel->whole &= count == line;
-      element += count;
-      dst += count;
+    const int64_t element = column * plan.phases, elements = length * plan.phases;
+    if (piece != pieces && piece[-1].offset == dst - element) {
+      piece[-1].end += static_cast<int32_t>(elements);
+    } else {
+      *piece++ = {dst - element, static_cast<int32_t>(element), static_cast<int32_t>(element + elements)};
     }
+    column += length;
     at[last] = 0;
     int a = last - 1;
     while (a >= 0 && ++at[a] == p.src_size[a]) at[a--] = 0;
     if (a < 0) ++image;
   }
-  // What is computed in vain after the last column.
-  const int64_t vectors = ceil_div(end - begin, layout.lanes) * plan.phases;
-  const int64_t computed = ceil_div(vectors * layout.lanes, line) * line;
-  for (; element < computed; element += line - element % line) {
-    *pieces++ = {0, 0, true};
-    panel->whole = false;
+  const bool whole = std::all_of(pieces, piece, [=](const Piece& each) { return each.end % line == 0; });
+  // A vector after the last column is computed in vain.
+  const int64_t computed = align_up(end - begin, layout.lanes) * plan.phases;
+  *panel = {end - begin, piece - pieces, whole && pieces[piece - pieces - 1].end == computed};
+  if (panel->whole) {  // piece by piece, the last first
+    for (Piece* out = pieces + computed / line; piece != pieces;) {
+      const Piece all = *--piece;
+      for (int64_t at_end = all.end; at_end > all.begin; at_end -= line) {
+        *--out = {all.offset, static_cast<int32_t>(at_end - line), static_cast<int32_t>(at_end)};
+      }
+    }
+    panel->num_pieces = computed / line;
   }
   return run;
 }

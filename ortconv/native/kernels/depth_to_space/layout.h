@@ -29,8 +29,8 @@ struct Layout {
 };
 
 struct Panel {
-  int64_t columns;
-  bool whole;  // each vector of a row of dst is one piece
+  int64_t columns, num_pieces;
+  bool whole;  // each line of a group is one piece
 };
 
 // A block of columns: where they come from, and where what becomes of them goes.

@@ -2,6 +2,7 @@
 
 #include <type_traits>
 
+#include "kernels/epilogue/activated_avx2.h"
 #include "kernels/epilogue/epilogue.h"
 #include "kernels/vector_avx2.h"
 
@@ -12,32 +13,11 @@ void activate_generic(const Activation& activation, float bias, int64_t n, float
 template <class T>
 void residual_generic(const Activation* activation, int64_t n, const T* residual, T* dst);
 
-namespace {
-
-__m256 load_widened(const float* in) { return avx2::load(in); }
-__m256d load_widened(const double* in) { return avx2::load(in); }
-template <class T>
-__m256 load_widened(const T* in) {
-  return avx2::widened(T(), _mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
-}
-
-// Of sums, after they are rounded to T.
-template <class T>
-__m256 activated(const Activation& activation, __m256 v) {
-  if constexpr (!std::is_same_v<T, float>) v = avx2::widened(T(), avx2::rounded(T(), v));
-  const __m256 below = _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ);
-  const __m256 sloped = _mm256_blendv_ps(v, _mm256_mul_ps(v, _mm256_set1_ps(activation.slope)), below);
-  // Where an operand is NaN, minimum and maximum are the second one.
-  return _mm256_min_ps(_mm256_set1_ps(activation.maximum), _mm256_max_ps(_mm256_set1_ps(activation.minimum), sloped));
-}
-
-}  // namespace
-
 template <class T>
 void activate_avx2(const Activation& activation, float bias, int64_t n, float* sums, T) {
   const __m256 add = _mm256_set1_ps(bias);
   const Activation applied = activation;
-  const auto sum = [=](__m256 v) { return activated<T>(applied, _mm256_add_ps(v, add)); };
+  const auto sum = [=](__m256 v) { return avx2::activated<T>(applied, _mm256_add_ps(v, add)); };
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) avx2::store(sums + i, sum(avx2::load(sums + i)));
   if (i < n) activate_generic(activation, bias, n - i, sums + i, T());
@@ -53,9 +33,9 @@ void residual_avx2(const Activation* activation, int64_t n, const T* residual, T
   const Activation applied = activation == nullptr ? Activation() : *activation;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    auto sum = avx2::add(load_widened(dst + i), load_widened(residual + i));
+    auto sum = avx2::add(avx2::load_widened(dst + i), avx2::load_widened(residual + i));
     if constexpr (!std::is_same_v<T, double>) {
-      if (activation != nullptr) sum = activated<T>(applied, sum);
+      if (activation != nullptr) sum = avx2::activated<T>(applied, sum);
     }
     avx2::store(dst + i, sum);
   }

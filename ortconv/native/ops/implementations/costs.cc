@@ -10,11 +10,11 @@ struct Costs {
   double run, item, step, call, product, copied, added, stored, far;
 };
 
-// Of floats with AVX2, fitted as benchmarks/costs.py does, to 380 random shapes for gemm_col2im and phases and to 800
-// for the others, on an EPYC with a peak of 104 GFLOP/s. Of depth_to_space, which AVX2 lacks, they are an estimate.
+// Of floats with AVX2, fitted as benchmarks/costs.py does, to 380 random shapes for gemm_col2im and phases, to 160 for
+// depth_to_space and to 800 for the others, on an EPYC with a peak of 104 GFLOP/s.
 constexpr Costs kAvx2[] = {
     {2.16e+03, 0, 35.7, 0, 0.0291, 0.271, 0.251, 0.393, 0.00479},       // winograd
-    {902, 0, 3, 2, 0.019, 0.15, 0, 0.35, 0.015},                        // depth_to_space
+    {1.21e+03, 0, 0.609, 0.716, 0.0163, 0.218, 0, 0.299, 0.0129},       // depth_to_space
     {2.16e+03, 0, 6.21, 40.2, 0.0248, 0.22, 0, 0.685, 0.0309},          // tapwise
     {745, 105, 3.51, 1.25, 0.0226, 0.0328, 0, 0.358, 0},                // channel_lanes
     {549, 43, 3.14, 4.82, 0.03, 0.019, 0.667, 0.332, 0},                // depthwise
