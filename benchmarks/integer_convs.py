@@ -122,9 +122,12 @@ def draw(layer: Layer, batch: int = 1) -> dict[str, Array]:
     """Returns data of so many images, weights with their scales, and a bias in units of the products."""
     random = np.random.default_rng(0)
     shape = (layer.outputs, layer.inputs // layer.group, layer.kernel, layer.kernel)
+    # As quantizers find them: the largest of normally distributed weights is 127.
+    floats = random.standard_normal(shape).astype(np.float32)
+    largest = np.abs(floats).max(axis=(1, 2, 3), keepdims=True)
     return {
         "x": random.integers(0, 256, (batch, layer.inputs, layer.size, layer.size), np.uint8),
-        "w": random.integers(-127, 128, shape, np.int8),
+        "w": np.rint(floats * (127 / largest)).astype(np.int8),
         "w_scale": random.uniform(0.001, 0.01, layer.outputs).astype(np.float32),
         # What 32 bits hold in QLinearConv.
         "bias": random.integers(-20000, 20000, layer.outputs, np.int32),

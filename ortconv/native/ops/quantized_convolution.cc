@@ -67,10 +67,9 @@ int64_t largest_sum(const ConvProblem& p, const kernels::IntegerConvFilter& filt
 std::optional<kernels::IntegerTransposedWeights> integer_weights(const ConvProblem& problem,
                                                                  const kernels::IntegerConvFilter& filter,
                                                                  const ArchFlags& arch) {
-  constexpr double kMostExcess = 0.3;
   if (const kernels::IntegerConvKernel* const pairs = kernels::get_saturating_integer_conv_kernel(arch)) {
     auto weights = kernels::IntegerTransposedWeights::make(*pairs, problem, filter);
-    if (weights && weights->excess_share() <= kMostExcess) return weights;
+    if (weights && weights->excess_share() <= kernels::IntegerConvWeights::kMostExcess) return weights;
   }
   return kernels::IntegerTransposedWeights::make(kernels::get_integer_conv_kernel(arch), problem, filter);
 }

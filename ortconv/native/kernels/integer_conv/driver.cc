@@ -142,8 +142,13 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t panel
     each_tile([&](int32_t* out) { kernel_.sums(args, out); });
   }
   for (; panel < last; ++panel) {
-    const int64_t channel = group * outputs + panel * kernel_.rows;
-    args.weights = weights_.lanes(group * weights_.panels() + panel);
+    const int64_t channel = group * outputs + panel * kernel_.rows, index = group * weights_.panels() + panel;
+    args.weights = weights_.lanes(index);
+    if (kernel_.saturates) {
+      const std::vector<IntegerExcess>& excess = weights_.excess(index);
+      args.excess = excess.data(), args.excess_count = static_cast<int64_t>(excess.size());
+      args.excess_weights = weights_.excess_lanes(index);
+    }
     args.rows = static_cast<int>(std::min<int64_t>(kernel_.rows, outputs - panel * kernel_.rows));
     args.channels = channels_ + channel;
     args.y = y + channel * layout_.outputs;

@@ -32,6 +32,10 @@ class IntegerConvWeights {
  public:
   IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, const IntegerConvFilter& filter);
 
+  // For the fastest kernel: the one that saturates where few weights exceed.
+  static IntegerConvWeights for_fastest(const ArchFlags& arch, const ConvProblem& problem,
+                                        const IntegerConvFilter& filter);
+
   const IntegerConvKernel& kernel() const { return kernel_; }
   bool depthwise() const { return depthwise_; }
   int64_t blocks() const { return blocks_; }  // lanes of input channels in a group
@@ -47,8 +51,10 @@ class IntegerConvWeights {
   // Of a kernel that saturates: what of a panel's lanes is not in lanes(), and the weights of these.
   const std::vector<IntegerExcess>& excess(int64_t panel) const { return excess_[panel]; }
   const uint32_t* excess_lanes(int64_t panel) const { return excess_lanes_[panel].data(); }
-  // How many lanes of a panel have some, on average over all panels; 0 for other kernels.
+  // How many lanes of a panel have some, on average over all panels; 0 for other kernels. Up to kMostExcess, the kernel
+  // that saturates, which multiplies twice as many numbers at once, takes less time than the others.
   double excess_share() const;
+  static constexpr double kMostExcess = 0.3;
 
   // What is subtracted from the sums of an output channel, given the zero point of x.
   IntegerChannel channel(int64_t index, const IntegerShift& shift) const;

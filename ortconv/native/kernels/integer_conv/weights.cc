@@ -37,6 +37,16 @@ IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const Co
   ones_ = packed(1, [](int64_t, int64_t) { return 1; });
 }
 
+IntegerConvWeights IntegerConvWeights::for_fastest(const ArchFlags& arch, const ConvProblem& problem,
+                                                   const IntegerConvFilter& filter) {
+  const IntegerConvKernel* const saturating = get_saturating_integer_conv_kernel(arch);
+  if (saturating != nullptr && !is_integer_depthwise(problem)) {
+    IntegerConvWeights weights(*saturating, problem, filter);
+    if (weights.excess_share() <= kMostExcess) return weights;
+  }
+  return {get_integer_conv_kernel(arch), problem, filter};
+}
+
 // Packs number(m, i) into lanes; i counts the weights of output channel m.
 template <class Number>
 std::vector<uint32_t> IntegerConvWeights::packed(int64_t channels, Number number) const {

@@ -32,7 +32,7 @@ class IntegerConvKernel : public Kernel {
 
   bool x_is_signed_, w_is_signed_;
   ConvAttributes attributes_;
-  const kernels::IntegerConvKernel& kernel_;
+  const kernels::IntegerConvKernel* kernel_;  // of the weights
 
   // For constant weights.
   ConvProblem weight_problem_;
@@ -49,13 +49,15 @@ IntegerConvKernel::IntegerConvKernel(const IntegerConvCreation& creation)
       x_is_signed_(creation.x == DataType::kInt8),
       w_is_signed_(creation.w == DataType::kInt8),
       attributes_(integer_conv_attributes(KernelAttributes(creation.api, creation.info))),
-      kernel_(kernels::get_integer_conv_kernel(ArchFlags::host())) {
+      kernel_(&kernels::get_integer_conv_kernel(ArchFlags::host())) {
   const OrtValue* const w = constant_input(api(), creation.info, IntegerConvInputs::kW);
   if (w == nullptr) return;
   weight_problem_ = weight_problem(attributes_, shape_of(api(), w));
   const OrtValue* const zeros = constant_input(api(), creation.info, IntegerConvInputs::kWZero);
   has_zeros_ = zeros != nullptr;
-  weights_.emplace(kernel_, weight_problem_, filter_of(weight_problem_, w, zeros));
+  weights_.emplace(
+      IntegerConvWeights::for_fastest(ArchFlags::host(), weight_problem_, filter_of(weight_problem_, w, zeros)));
+  kernel_ = &weights_->kernel();
 }
 
 IntegerConvFilter IntegerConvKernel::filter_of(const ConvProblem& problem, const OrtValue* w,
@@ -72,7 +74,7 @@ std::shared_ptr<const Layout> IntegerConvKernel::layout_of(const Shape& x, const
   key.insert(key.end(), w.begin(), w.end());
   std::shared_ptr<const Layout> layout = layouts_.find(key);
   if (layout != nullptr) return layout;
-  layout = std::make_shared<const Layout>(kernels::IntegerConvLayout::make(problem, kernel_));
+  layout = std::make_shared<const Layout>(kernels::IntegerConvLayout::make(problem, *kernel_));
   layouts_.insert(std::move(key), layout);
   return layout;
 }
@@ -122,7 +124,7 @@ void IntegerConvKernel::compute(OrtKernelContext* context) const {
   // Zero points of the run change the weights.
   const bool is_packed = weights_ && (zeros != nullptr) == has_zeros_;
   std::optional<IntegerConvWeights> for_this_run;
-  if (!is_packed) for_this_run.emplace(kernel_, problem, filter_of(problem, w, zeros));
+  if (!is_packed) for_this_run.emplace(*kernel_, problem, filter_of(problem, w, zeros));
   const IntegerConvWeights& weights = is_packed ? *weights_ : *for_this_run;
   const Scratch scratch(api(), context, y,
                         kernels::integer_conv_scratch_bytes(problem, **layout, weights, parallel.threads));

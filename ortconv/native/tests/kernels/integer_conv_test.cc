@@ -106,7 +106,7 @@ void check(const IntegerConvKernel& kernel, const Shape& s, const Kind& kind, in
   int64_t inputs = p.mb * p.ic, outputs = p.mb * p.oc, weights = p.oc * (p.ic / p.g), pixels = 1;
   for (int i = 0; i < p.ndims; ++i) inputs *= p.src_size[i], pixels *= p.dst_size[i], weights *= p.ker[i];
   outputs *= pixels;
-  if (outputs == 0) return;
+  if (outputs == 0 || (kernel.saturates && is_integer_depthwise(p))) return;
   std::mt19937 random(static_cast<unsigned>(inputs * 7919 + outputs * 31 + weights));
   Numbers x(inputs, kind.x_signed, kind.values, at_begin, random);
   Numbers w(weights, kind.w_signed, kind.values, at_begin, random);
@@ -278,6 +278,23 @@ void check_memory() {
   const IntegerConvWeights without_outputs(get_integer_conv_kernel(ArchFlags()), empty, {});
 }
 
+// The kernel that saturates is taken where few weights exceed, and not for depthwise problems.
+void check_fastest(const ArchFlags& arch) {
+  const auto saturates = [&](const Shape& s, const std::vector<uint8_t>& numbers) {
+    const ConvProblem p = problem_of(s);
+    std::vector<uint8_t> w;
+    for (int64_t i = 0; i < p.oc * (p.ic / p.g) * p.ker[0] * p.ker[1]; ++i) w.push_back(numbers[i % numbers.size()]);
+    return IntegerConvWeights::for_fastest(arch, p, {{w.data(), true}, nullptr, 0}).kernel().saturates;
+  };
+  const Shape whole{1, 1, 8, 8, 2, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  const Shape depthwise{1, 8, 1, 1, 2, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  const std::vector<uint8_t> small = {1, 64, 200, 0, 255}, large = {127};
+  checked += 3;
+  if (saturates(whole, small) && !saturates(whole, large) && !saturates(depthwise, small)) return;
+  ++failures;
+  std::printf("FAIL another kernel is taken for the fastest\n");
+}
+
 }  // namespace
 
 // One of `every` problems.
@@ -295,6 +312,10 @@ int main(int argc, char** argv) {
     const IntegerConvKernel& kernel = get_integer_conv_kernel(arch);
     if (std::find(seen.begin(), seen.end(), &kernel) != seen.end()) continue;
     seen.push_back(&kernel);
+    if (const IntegerConvKernel* const saturating = get_saturating_integer_conv_kernel(arch)) {
+      check_all(*saturating);
+      check_fastest(arch);
+    }
     check_all(kernel);
   }
   check_memory();
