@@ -21,11 +21,11 @@ MODULES := $(shell find ortconv converters -name '*.py')
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
-	@echo "make test      run the quick tests: at most 12 cases of each test, and none that takes long"
-	@echo "make test-all  run all tests but the heavy sweeps"
+	@echo "make test      run the quick tests: at most 8 cases of each test, and none that takes long"
+	@echo "make test-all  run all tests but the heavy sweeps: at most 100 cases of each test"
 	@echo "make test-lowest  run all tests but the heavy sweeps with the lowest version of everything that pyproject.toml asks for"
 	@echo "make test-serve  run the tests of what serves models, with Ray and Triton's client, which make test skips"
-	@echo "make sweep     run the heavy sweeps that the tests leave out"
+	@echo "make sweep     run what test-all leaves out: heavy sweeps, and the other cases of tests"
 	@echo "make bench     compare the speed with ONNX Runtime, OpenVINO and torch (where installed)"
 	@echo "make docs      write the generated tables and pictures into docs"
 	@echo "make site      build the documentation as a site, build/site; warnings are errors"

@@ -182,6 +182,7 @@ def test_wrong_answers_are_not_timed() -> None:
     assert not found.seconds
 
 
+@pytest.mark.slow
 def test_short_run(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("matplotlib", reason="the plot needs matplotlib")
     target, plot = tmp_path / "audio.json", tmp_path / "audio.png"

@@ -255,6 +255,7 @@ def benchmarks(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_quick_run_is_complete(tmp_path: pathlib.Path) -> None:
     done = benchmarks("--quick", "--engine", "ort", "--engine", "ours", "--json", tmp_path / "found.json")
     assert done.returncode == 0, done.stderr

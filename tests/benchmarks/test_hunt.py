@@ -8,6 +8,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from benchmarks.hunt import has_gaps, shapes
 from tests.folders import ROOT
 
@@ -41,6 +43,7 @@ def test_shapes_are_what_the_distribution_says() -> None:
         assert sum(map(covered, DRAWN)) >= 4
 
 
+@pytest.mark.slow
 def test_short_run(tmp_path: pathlib.Path) -> None:
     arguments = (
         "--seed",

@@ -214,6 +214,7 @@ class TestTerminal:
         )
         assert "Converting up.json: checking" in self.run("convert", "up.json", PYTHONPATH=".")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("arguments", "shown"),
         [

@@ -120,6 +120,7 @@ def test_runs_leave_nothing_behind(layer: tuple[object, ...]) -> None:
     assert allocated < 1 << 16, allocated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "packed"),
     [

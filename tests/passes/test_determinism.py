@@ -54,6 +54,7 @@ def test_one_process(path: pathlib.Path) -> None:
     assert first.SerializeToString() == second.SerializeToString()
 
 
+@pytest.mark.slow
 def test_processes_with_other_memory(path: pathlib.Path) -> None:
     """Objects lie at other addresses in each process, so that sets of them have other orders."""
     expected = hashlib.sha256(conversion(path).to_proto().SerializeToString()).hexdigest()
