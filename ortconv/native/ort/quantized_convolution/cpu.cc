@@ -1,15 +1,17 @@
+#include "ort/quantized_convolution/cpu.h"
+
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/arch.h"
 #include "base/parallel.h"
 #include "base/recently_used.h"
 #include "ops/pool_size.h"
 #include "ops/quantized_convolution.h"
-#include "ort/abi/boundary.h"
+#include "ort/abi/attributes.h"
 #include "ort/abi/tensors.h"
 #include "ort/conv_integer_to_float/inputs.h"
-#include "ort/quantized_convolution/inputs.h"
 #include "ort/quantized_convolution/op.h"
 
 namespace ortconv {
@@ -20,7 +22,7 @@ using kernels::IntegerConvFilter;
 
 class QuantizedKernel : public Kernel {
  public:
-  explicit QuantizedKernel(const QuantizedCreation& creation);
+  QuantizedKernel(const OrtApi* api, const std::string& subject, CpuQuantizedConv conv);
   void compute(OrtKernelContext* context) const override;
 
  private:
@@ -30,14 +32,15 @@ class QuantizedKernel : public Kernel {
     std::optional<QuantizedConvolution> convolution;
   };
 
-  void make(const OrtValue* w, const OrtValue* zero, Weighted* weighted) const;
+  void make(const TensorView& w, const TensorView& zero, Weighted* weighted) const;
   kernels::IntegerTransposedOperands operands_of(const QuantizedInputs& in, int64_t channels) const;
-  const uint8_t* bytes(const OrtValue* tensor) const { return static_cast<const uint8_t*>(data_of(api(), tensor)); }
-  float number(const OrtValue* tensor) const { return *static_cast<const float*>(data_of(api(), tensor)); }
+  static const uint8_t* bytes(const TensorView& tensor) { return static_cast<const uint8_t*>(tensor.data); }
+  static const float* floats(const TensorView& tensor) { return static_cast<const float*>(tensor.data); }
 
   QuantizedOp op_;
   bool x_is_signed_, w_is_signed_, y_is_signed_;
   ConvAttributes attributes_;
+  QuantizedReader reader_;
   ConvOptions options_;
   Weighted constant_;
 
@@ -46,24 +49,23 @@ class QuantizedKernel : public Kernel {
   mutable PoolSize pool_size_;
 };
 
-QuantizedKernel::QuantizedKernel(const QuantizedCreation& creation)
-    : Kernel(creation.api, creation.subject),
-      op_(creation.op),
-      x_is_signed_(creation.x == DataType::kInt8),
-      w_is_signed_(creation.w == DataType::kInt8),
-      y_is_signed_(creation.y == DataType::kInt8),
-      attributes_(quantized_attributes(KernelAttributes(creation.api, creation.info))),
-      options_{creation.settings.implementation, creation.settings.choices, "", creation.subject} {
-  attributes_.activation = parse_activation(KernelAttributes(creation.api, creation.info).numbers("activation"));
-  const OrtValue* const w = constant_input(api(), creation.info, QuantizedInputs::kW);
-  const OrtValue* const zero = constant_input(api(), creation.info, QuantizedInputs::kWZero);
-  if (w == nullptr || zero == nullptr) return;
-  check_quantization("w_zero_point", shape_of(api(), zero), 1);
-  make(w, zero, &constant_);
+QuantizedKernel::QuantizedKernel(const OrtApi* api, const std::string& subject, CpuQuantizedConv conv)
+    : Kernel(api, subject),
+      op_(conv.op),
+      x_is_signed_(conv.x == DataType::kInt8),
+      w_is_signed_(conv.w == DataType::kInt8),
+      y_is_signed_(conv.y == DataType::kInt8),
+      attributes_(std::move(conv.attributes)),
+      reader_(std::move(conv.reader)),
+      options_(std::move(conv.options)) {
+  const auto& w = reader_.constants().values[QuantizedInputs::kW];
+  const auto& zero = reader_.constants().values[QuantizedInputs::kWZero];
+  if (w && zero) make(*w, *zero, &constant_);
 }
 
-void QuantizedKernel::make(const OrtValue* w, const OrtValue* zero, Weighted* weighted) const {
-  weighted->problem = weight_problem(attributes_, shape_of(api(), w));
+void QuantizedKernel::make(const TensorView& w, const TensorView& zero, Weighted* weighted) const {
+  check_quantization("w_zero_point", zero.dims.copy(), 1);
+  weighted->problem = weight_problem(attributes_, w.dims.copy());
   for (int i = 0; i < weighted->problem.ndims; ++i) weighted->problem.pad[i] = attributes_.pads[i];
   weighted->convolution.emplace(weighted->problem, IntegerConvFilter{{bytes(w), w_is_signed_}, bytes(zero), 1},
                                 ArchFlags::host(), options_);
@@ -73,37 +75,34 @@ void QuantizedKernel::make(const OrtValue* w, const OrtValue* zero, Weighted* we
 kernels::IntegerTransposedOperands QuantizedKernel::operands_of(const QuantizedInputs& in, int64_t channels) const {
   const auto integer = [&](size_t index, bool is_signed) { return Bytes{bytes(in[index]), is_signed}[0]; };
   kernels::IntegerTransposedOperands operands{};
-  operands.w_scale_count = check_quantized_numbers(api(), in, op_, channels);
+  operands.w_scale_count = check_quantized_numbers(in, op_, channels);
   operands.x = {bytes(in[QuantizedInputs::kX]), x_is_signed_};
   operands.x_zero = integer(QuantizedInputs::kXZero, x_is_signed_);
-  operands.x_scale = number(in[QuantizedInputs::kXScale]);
-  operands.w_scales = static_cast<const float*>(data_of(api(), in[QuantizedInputs::kWScale]));
-  operands.bias = static_cast<const float*>(data_of(api(), in[QuantizedInputs::bias(op_)]));
+  operands.x_scale = *floats(in[QuantizedInputs::kXScale]);
+  operands.w_scales = floats(in[QuantizedInputs::kWScale]);
+  operands.bias = floats(in[QuantizedInputs::bias(op_)]);
   operands.type = kernels::ResultType::kFloat;
   if (op_ == QuantizedOp::kToFloat) return operands;
   operands.type = y_is_signed_ ? kernels::ResultType::kInt8 : kernels::ResultType::kUint8;
-  operands.y_scale = number(in[QuantizedInputs::kYScale]);
+  operands.y_scale = *floats(in[QuantizedInputs::kYScale]);
   operands.y_zero = integer(QuantizedInputs::kYZero, y_is_signed_);
   if (op_ == QuantizedOp::kQuantized) return operands;
   operands.residual = bytes(in[QuantizedInputs::kR]);
-  operands.residual_scale = number(in[QuantizedInputs::kRScale]);
+  operands.residual_scale = *floats(in[QuantizedInputs::kRScale]);
   operands.residual_zero = integer(QuantizedInputs::kRZero, y_is_signed_);
   return operands;
 }
 
 void QuantizedKernel::compute(OrtKernelContext* context) const {
-  const QuantizedInputs in(api(), context, op_);
-  const Shape x = shape_of(api(), in[QuantizedInputs::kX]);
+  const QuantizedInputs in = reader_.read(context);
+  const Shape x = in[QuantizedInputs::kX].dims.copy();
   Weighted of_run;
-  if (!constant_.convolution) {
-    check_quantization("w_zero_point", shape_of(api(), in[QuantizedInputs::kWZero]), 1);
-    make(in[QuantizedInputs::kW], in[QuantizedInputs::kWZero], &of_run);
-  }
+  if (!constant_.convolution) make(in[QuantizedInputs::kW], in[QuantizedInputs::kWZero], &of_run);
   const Weighted& weighted = constant_.convolution ? constant_ : of_run;
   ConvProblem problem = weighted.problem;
-  const Shape bias = shape_of(api(), in[QuantizedInputs::bias(op_)]);
+  const Shape bias = in[QuantizedInputs::bias(op_)].dims.copy();
   complete_problem(attributes_, x, &bias, nullptr, &problem);
-  if (op_ == QuantizedOp::kQuantizedAdd) check_residual(attributes_, problem, shape_of(api(), in[QuantizedInputs::kR]));
+  if (op_ == QuantizedOp::kQuantizedAdd) check_residual(attributes_, problem, in[QuantizedInputs::kR].dims.copy());
   kernels::IntegerTransposedOperands operands = operands_of(in, problem.oc);
 
   std::shared_ptr<const QuantizedChoice> choice = choices_.find(x);
@@ -123,8 +122,23 @@ void QuantizedKernel::compute(OrtKernelContext* context) const {
 
 }  // namespace
 
+std::unique_ptr<Kernel> make_quantized_kernel(const OrtApi* api, const std::string& subject, CpuQuantizedConv conv) {
+  return std::make_unique<QuantizedKernel>(api, subject, std::move(conv));
+}
+
 std::unique_ptr<Kernel> make_quantized_kernel(const QuantizedCreation& creation) {
-  return std::make_unique<QuantizedKernel>(creation);
+  const KernelAttributes source(creation.api, creation.info);
+  ConvAttributes attributes = quantized_attributes(source);
+  attributes.activation = parse_activation(source.numbers("activation"));
+  const Settings& settings = creation.settings;
+  return make_quantized_kernel(creation.api, creation.subject,
+                               {creation.op,
+                                creation.x,
+                                creation.w,
+                                creation.y,
+                                std::move(attributes),
+                                QuantizedReader(creation.api, creation.info, creation.op),
+                                {settings.implementation, settings.choices, "", creation.subject}});
 }
 
 }  // namespace ortconv

@@ -3,13 +3,28 @@
 #include <numeric>
 
 #include "ort/abi/boundary.h"
-#include "ort/abi/tensors.h"
 #include "ort/conv_integer_to_float/inputs.h"
 
 namespace ortconv {
 
-QuantizedInputs::QuantizedInputs(const OrtApi* api, const OrtKernelContext* context, QuantizedOp op) {
-  for (size_t i = 0; i < count(op); ++i) invoke<abi::KernelContextGetInput>(api, context, i, &values[i]);
+QuantizedReader::QuantizedReader(const OrtApi* api, const OrtKernelInfo* info, QuantizedOp op) : api_(api) {
+  for (size_t i = 0; i < QuantizedInputs::count(op); ++i) {
+    if (const OrtValue* const value = constant_input(api, info, i)) {
+      constants_.values[i] = view_of(api, value);
+    } else {
+      of_runs_.push_back({i, i});
+    }
+  }
+}
+
+QuantizedInputs QuantizedReader::read(const OrtKernelContext* context) const {
+  QuantizedInputs inputs = constants_;
+  for (const Place& place : of_runs_) {
+    const OrtValue* value = nullptr;
+    invoke<abi::KernelContextGetInput>(api_, context, place.index, &value);
+    inputs.values[place.member] = view_of(api_, value);
+  }
+  return inputs;
 }
 
 ConvAttributes quantized_attributes(const AttributeSource& source) {
@@ -28,9 +43,9 @@ ConvAttributes quantized_attributes(const AttributeSource& source) {
   return a;
 }
 
-int64_t check_quantized_numbers(const OrtApi* api, const QuantizedInputs& inputs, QuantizedOp op, int64_t channels) {
+int64_t check_quantized_numbers(const QuantizedInputs& inputs, QuantizedOp op, int64_t channels) {
   const auto check = [&](const char* name, size_t index, int64_t count) {
-    return check_quantization(name, shape_of(api, inputs[index]), count);
+    return check_quantization(name, inputs[index].dims.copy(), count);
   };
   check("x_scale", QuantizedInputs::kXScale, 1);
   check("x_zero_point", QuantizedInputs::kXZero, 1);

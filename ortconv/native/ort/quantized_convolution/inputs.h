@@ -4,15 +4,20 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "ops/conv_params.h"
 #include "ort/abi/abi.h"
 #include "ort/abi/attributes.h"
+#include "ort/abi/tensors.h"
 
 namespace ortconv {
 
 enum class QuantizedOp { kToFloat, kQuantized, kQuantizedAdd };
 
+// Those of a run; empty where the node has none.
 struct QuantizedInputs {
   static constexpr size_t kX = 0, kXScale = 1, kXZero = 2, kW = 3, kWScale = 4, kWZero = 5;
   static constexpr size_t kYScale = 6, kYZero = 7;            // but for kToFloat
@@ -22,12 +27,32 @@ struct QuantizedInputs {
   static constexpr size_t bias(QuantizedOp op) { return op == QuantizedOp::kToFloat ? 6 : 8; }
   static constexpr size_t count(QuantizedOp op) { return op == QuantizedOp::kQuantizedAdd ? kMost : bias(op) + 1; }
 
-  // Those of a run. Throws Error when ONNX Runtime reports one, as everything here.
-  QuantizedInputs(const OrtApi* api, const OrtKernelContext* context, QuantizedOp op);
+  const TensorView& operator[](size_t index) const { return *values[index]; }
 
-  const OrtValue* operator[](size_t index) const { return values[index]; }
+  std::array<std::optional<TensorView>, kMost> values = {};
+};
 
-  std::array<const OrtValue*, kMost> values = {};
+// Reads the inputs of a node's runs. Throws Error when ONNX Runtime reports one, as everything here.
+class QuantizedReader {
+ public:
+  // Of an operator of ours; constants are read once and for all.
+  QuantizedReader(const OrtApi* api, const OrtKernelInfo* info, QuantizedOp op);
+  // Of a node that has X as its input `x`, and else constants, which lie elsewhere.
+  QuantizedReader(const OrtApi* api, size_t x, QuantizedInputs constants)
+      : api_(api), constants_(std::move(constants)), of_runs_{{QuantizedInputs::kX, x}} {}
+
+  const QuantizedInputs& constants() const { return constants_; }
+
+  QuantizedInputs read(const OrtKernelContext* context) const;
+
+ private:
+  struct Place {
+    size_t member, index;
+  };
+
+  const OrtApi* api_;
+  QuantizedInputs constants_;
+  std::vector<Place> of_runs_;
 };
 
 // Those of a TransposedConvolution in ONNX's layout, but for the activation. Checked.
@@ -35,6 +60,6 @@ ConvAttributes quantized_attributes(const AttributeSource& source);
 
 // Refuses scales and zero points that are not one number each, or one for each output channel where that is allowed.
 // Returns how many scales W has.
-int64_t check_quantized_numbers(const OrtApi* api, const QuantizedInputs& inputs, QuantizedOp op, int64_t channels);
+int64_t check_quantized_numbers(const QuantizedInputs& inputs, QuantizedOp op, int64_t channels);
 
 }  // namespace ortconv
