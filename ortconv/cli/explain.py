@@ -90,7 +90,7 @@ def _show_claims(model: pathlib.Path) -> None:
                 output.plain(f"{claim.op_type} {claim.node}"),
                 Text("left", "yellow") if claim.reason else Text("claimed", "green"),
                 output.plain("; ".join(claim.fused)),
-                output.plain(claim.reason or "; ".join(claim.kept)),
+                output.plain("; ".join([*([claim.reason] if claim.reason else []), *claim.kept])),
             )
             for claim in claims
         ]

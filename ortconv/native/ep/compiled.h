@@ -9,6 +9,7 @@
 #include "ep/claims.h"
 #include "ep/conv_transpose.h"
 #include "ep/group.h"
+#include "ep/integers.h"
 #include "ort/convolution/cpu.h"
 
 namespace ortconv::ep {
@@ -18,7 +19,8 @@ std::unique_ptr<Kernel> make_standard_conv(const Session& session, const std::st
                                            const ConvTranspose& conv, const ConvIndices& at, ConvInputs constants,
                                            std::optional<Sizes> sizes);
 
-// A group of nodes that were fused into one. `fused` has the inputs that are not constant, in ONNX Runtime's order.
+// Nodes that were fused into one. `fused` has the inputs that are not constant, in ONNX Runtime's order.
 std::unique_ptr<Kernel> make_group_kernel(const Session& session, const Group& group, const Node& fused);
+std::unique_ptr<Kernel> make_integer_kernel(const Session& session, const IntegerLayer& layer, const Node& fused);
 
 }  // namespace ortconv::ep

@@ -13,13 +13,16 @@ struct Estimates {
   double neighbour = 0;  // of ONNX Runtime, for each neighbour that ours has fused
 };
 
-// Whether ours is estimated to be so much slower that the node stays with ONNX Runtime.
-bool is_slower(const Estimates& estimates, size_t neighbours);
+// Throws Error where ours is estimated to be so much slower that the node stays with ONNX Runtime.
+void require_faster(const Estimates& estimates, size_t neighbours);
 
 // Nanoseconds that its ConvTranspose of floats is estimated to take on one thread: for each image and group a product
 // of matrices, whose result is added up position by position.
 double onnxruntime_nanoseconds(const ConvProblem& problem);
 // The same for an activation or arithmetic behind it.
 double neighbour_nanoseconds(const ConvProblem& problem);
+// The same for a DequantizeLinear of its data and weights, and a QuantizeLinear of its result.
+double dequantize_nanoseconds(const ConvProblem& problem);
+double quantize_nanoseconds(const ConvProblem& problem);
 
 }  // namespace ortconv::ep

@@ -1,11 +1,11 @@
 #include "ep/group.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/math.h"
 #include "ep/numbers.h"
+#include "ep/provider.h"
 
 namespace ortconv::ep {
 namespace {
@@ -98,16 +98,13 @@ std::optional<Sizes> sizes_of(const Group& group) {
   return sizes;
 }
 
-std::optional<TensorView> Constants::add(Shape dims, size_t bytes, const void* data) {
-  tensors_.push_back(std::make_unique<Tensor>());
-  Tensor& tensor = *tensors_.back();
-  tensor.dims = std::move(dims);
-  tensor.memory.reset(new double[bytes / sizeof(double) + 1]);
-  if (bytes != 0) std::memcpy(tensor.memory.get(), data, bytes);
-  return TensorView{tensor.memory.get(), {tensor.dims.data(), tensor.dims.size()}};
+bool is_taken(const Node& node, const std::set<size_t>& taken) {
+  const std::string provider = node.provider();
+  return (!provider.empty() && provider != kProviderName) || taken.count(node.id()) != 0;
 }
 
-Constants::Constants(const Group& group) {
+ConvInputs constants_of(const Group& group, OwnTensors* tensors) {
+  ConvInputs inputs;
   const auto size = [&](const Shape& dims) {
     return static_cast<size_t>(product_of(dims.data(), static_cast<int>(dims.size()))) * size_of(group.dtype);
   };
@@ -115,16 +112,16 @@ Constants::Constants(const Group& group) {
     const auto data = value.constant();
     if (!data) return data;
     const Shape dims = data->dims.copy();
-    return add(dims, size(dims), data->data);
+    return tensors->add(dims, size(dims), data->data);
   };
-  inputs_.x = take(group.x);
-  inputs_.residual = take(group.residual);
-  inputs_.w = take(group.w);
+  inputs.x = take(group.x);
+  inputs.residual = take(group.residual);
+  inputs.w = take(group.w);
   if (!group.factor.empty()) {
     const Shape dims = group.w.constant()->dims.copy();
     with_type(group.dtype, [&](auto zero) {
       using T = decltype(zero);
-      T* const w = static_cast<T*>(inputs_.w->data);
+      T* const w = static_cast<T*>(inputs.w->data);
       const int64_t of_group = group.channels / group.conv.attributes.group;
       const int64_t taps = product_of(dims.data() + 2, static_cast<int>(dims.size()) - 2);
       const int64_t inputs = std::max<int64_t>(dims[0] / group.conv.attributes.group, 1);  // of each group
@@ -141,11 +138,12 @@ Constants::Constants(const Group& group) {
       using T = decltype(zero);
       std::vector<T> bias;
       for (const double each : *group.constant) bias.push_back(rounded_to<T>(each));
-      inputs_.b = add(dims, size(dims), bias.data());
+      inputs.b = tensors->add(dims, size(dims), bias.data());
     });
   } else {
-    inputs_.b = take(group.bias);
+    inputs.b = take(group.bias);
   }
+  return inputs;
 }
 
 }  // namespace ortconv::ep

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "ep/conv_transpose.h"
 #include "ep/graph.h"
+#include "ep/own_tensors.h"
 #include "ops/conv_params.h"
 #include "ort/convolution/inputs.h"
 
@@ -49,22 +49,10 @@ void fuse_neighbours(Group* group, const std::set<size_t>& taken = {});
 // The sizes of all runs where they are known, but for weights that are constant.
 std::optional<Sizes> sizes_of(const Group& group);
 
-// What a group reads of constants, in memory of its own: a fused node has no constant inputs.
-class Constants {
- public:
-  explicit Constants(const Group& group);
+// Whether a node is another provider's, or among those that are claimed.
+bool is_taken(const Node& node, const std::set<size_t>& taken);
 
-  const ConvInputs& inputs() const { return inputs_; }
-
- private:
-  struct Tensor {
-    Shape dims;
-    std::unique_ptr<double[]> memory;  // aligned for every type
-  };
-  std::optional<TensorView> add(Shape dims, size_t bytes, const void* data);
-
-  std::vector<std::unique_ptr<Tensor>> tensors_;
-  ConvInputs inputs_;
-};
+// Copies of what a group reads of constants.
+ConvInputs constants_of(const Group& group, OwnTensors* tensors);
 
 }  // namespace ortconv::ep

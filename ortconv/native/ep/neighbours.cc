@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ep/activations.h"
 #include "ep/group.h"
 #include "ep/numbers.h"
-#include "ep/provider.h"
 
 namespace ortconv::ep {
 namespace {
@@ -326,31 +326,7 @@ void fuse_normalization(Group* group, const Node& node) {
 
 void fuse_activation(Group* group, const Node& node) {
   if (group->dtype == DataType::kDouble) fail("ours of float64 has no activation");
-  Activation& activation = group->conv.attributes.activation;
-  const NodeAttributes attributes(node);
-  const std::string op = node.op_type();
-  if (op == "LeakyRelu") {
-    require_no_activation(*group);
-    const float slope = attributes.number("alpha").value_or(0.01f);
-    if (!std::isfinite(slope)) fail("its alpha is not a finite number");
-    activation.slope = slope;
-    return;
-  }
-  float low = 0, high = std::numeric_limits<float>::infinity();
-  if (op == "Clip") {
-    const auto bound = [&](size_t index, const char* name, float otherwise) {
-      if (node.since_version() < 11) return attributes.number(name).value_or(otherwise);
-      const Value value = node.input(index);
-      if (!value) return otherwise;
-      const auto number = numbers_of(value);
-      if (!number || number->size() != 1 || std::isnan(number->front())) fail("its ", name, " is not constant");
-      return static_cast<float>(number->front());
-    };
-    low = bound(1, "min", -high), high = bound(2, "max", high);
-  }
-  low = std::max(low, activation.minimum), high = std::min(high, activation.maximum);
-  if (!(low <= high)) fail("no number is at least ", low, " and at most ", high);
-  activation.minimum = low, activation.maximum = high;
+  add_activation(&group->conv.attributes.activation, node);
 }
 
 struct Rule {
@@ -370,11 +346,6 @@ constexpr Rule kRules[] = {
     {"Clip", fuse_activation},
     {"BatchNormalization", fuse_normalization},
 };
-
-bool is_taken(const Node& node, const std::set<size_t>& taken) {
-  const std::string provider = node.provider();
-  return (!provider.empty() && provider != kProviderName) || taken.count(node.id()) != 0;
-}
 
 // Runs a rule; whether it applied. What it refuses is noted.
 template <class Fn>

@@ -134,41 +134,57 @@ const OrtKernelRegistry* registry_of(const OrtApi* api) {
   return registry;
 }
 
-// Claims a node, with its neighbours if they can be fused; returns what was claimed, if anything.
-std::vector<Node> claim_node(const Session& session, const Claim& claim, const Node& node,
-                             const std::set<size_t>& taken, bool trusts_sizes, OrtEpGraphSupportInfo* info) {
-  const OrtApi* const api = session.api;
-  Outcome outcome;
+// The layer of integers that a ConvTranspose is; none where it is one of floats, with the reason if its data are
+// dequantized.
+std::optional<IntegerLayer> find_integers(const Session& session, const Node& node, const std::set<size_t>& taken,
+                                          Outcome* outcome) {
+  try {
+    std::optional<IntegerLayer> layer = read_integers(node, taken);
+    if (!layer) return layer;
+    const Estimates estimates = estimates_of(*layer);
+    if (session.chooses) require_faster(estimates, 0);
+    *outcome = {layer->others, layer->kept, {}, estimates};
+    return layer;
+  } catch (const Error& reason) {
+    outcome->kept.push_back("DequantizeLinear " + node.input(0).name() +
+                            ": the layer is computed in floats: " + reason.what());
+    return std::nullopt;
+  }
+}
+
+// Decides about a node, with its neighbours if they can be fused; false where nothing is to be said of it. Throws Error
+// where it stays as it is.
+bool decide(const Session& session, const Claim& claim, const Node& node, const std::set<size_t>& taken,
+            bool trusts_sizes, Outcome* outcome) {
+  if (session.fuses && node.is("ConvTranspose") && find_integers(session, node, taken, outcome)) return true;
   const Decision decision = claim.require(session, node);
-  if (!decision.is_looked_at) return {};
-  outcome.estimates = decision.estimates;
+  if (!decision.is_looked_at) return false;
+  outcome->estimates = decision.estimates;
   if (session.fuses && !decision.is_alone && node.is("ConvTranspose")) {
     Group group = read_group(node);
     if (!trusts_sizes) group.is_exact.assign(group.ndims(), false);
     fuse_neighbours(&group, taken);
-    outcome.kept = group.kept;
-    outcome.fused = group.others;
+    outcome->kept.insert(outcome->kept.end(), group.kept.begin(), group.kept.end());
+    outcome->fused = group.others;
   }
-  const Estimates& estimates = outcome.estimates;
-  if (session.chooses && is_slower(estimates, outcome.fused.size())) {
-    fail("ours is estimated to take ", static_cast<int64_t>(estimates.ours / 1e3), " us, ONNX Runtime's ",
-         static_cast<int64_t>(estimates.onnxruntime / 1e3), " us");
-  }
-  std::vector<Node> all = outcome.fused;
-  all.push_back(node);
-  if (all.size() > 1) {
-    std::vector<const OrtNode*> nodes;
-    for (const Node& each : all) nodes.push_back(each.get());
+  if (session.chooses) require_faster(outcome->estimates, outcome->fused.size());
+  return true;
+}
+
+// Claims nodes as one, or a single one by its kernel.
+void claim_nodes(const OrtApi* api, OrtEpGraphSupportInfo* info, const std::vector<Node>& nodes) {
+  if (nodes.size() > 1) {
+    std::vector<const OrtNode*> all;
+    for (const Node& each : nodes) all.push_back(each.get());
     const OrtNodeFusionOptions options{abi::kEpVersion, true};
-    invoke<abi::AddNodesToFuse>(api, info, nodes.data(), nodes.size(), &options);
-  } else {
-    const OrtKernelDef* found = nullptr;
-    invoke<abi::LookUpKernel>(api, info, node.get(), &found);
-    if (found == nullptr) fail("ONNX Runtime finds no kernel for its types and version ", node.since_version());
-    invoke<abi::AddSingleNode>(api, info, node.get());
+    invoke<abi::AddNodesToFuse>(api, info, all.data(), all.size(), &options);
+    return;
   }
-  report(session.report, node, outcome);
-  return all;
+  const Node& node = nodes.front();
+  const OrtKernelDef* found = nullptr;
+  invoke<abi::LookUpKernel>(api, info, node.get(), &found);
+  if (found == nullptr) fail("ONNX Runtime finds no kernel for its types and version ", node.since_version());
+  invoke<abi::AddSingleNode>(api, info, node.get());
 }
 
 // Whether sizes that are stated can be relied on.
@@ -184,7 +200,7 @@ bool are_sizes_right(const std::vector<Node>& nodes) {
 }
 
 // Whether nodes were fused.
-bool claim_nodes(const Session& session, const OrtGraph* graph, OrtEpGraphSupportInfo* info) {
+bool claim_graph(const Session& session, const OrtGraph* graph, OrtEpGraphSupportInfo* info) {
   bool has_fused = false;
   std::set<size_t> taken;
   const std::vector<Node> nodes = nodes_of(session.api, graph);
@@ -192,13 +208,19 @@ bool claim_nodes(const Session& session, const OrtGraph* graph, OrtEpGraphSuppor
   for (const Node& node : nodes) {
     const Claim* const claim = find_claim(node);
     if (claim == nullptr || !node.provider().empty() || taken.count(node.id()) != 0) continue;
+    Outcome outcome;
     try {
-      const std::vector<Node> claimed = claim_node(session, *claim, node, taken, trusts_sizes, info);
+      if (!decide(session, *claim, node, taken, trusts_sizes, &outcome)) continue;
+      std::vector<Node> claimed = outcome.fused;
+      claimed.push_back(node);
+      claim_nodes(session.api, info, claimed);
       for (const Node& each : claimed) taken.insert(each.id());
       has_fused = has_fused || claimed.size() > 1;
     } catch (const Error& reason) {
-      report(session.report, node, {{}, {}, reason.what(), {}});
+      outcome.fused.clear();
+      outcome.reason = reason.what();
     }
+    report(session.report, node, outcome);
   }
   return has_fused;
 }
@@ -208,12 +230,18 @@ std::unique_ptr<const Kernel> compile(const Session& session, const OrtGraph* gr
   const auto found =
       std::find_if(nodes.begin(), nodes.end(), [](const Node& each) { return each.is("ConvTranspose"); });
   if (found == nodes.end()) fail("there is no ConvTranspose among nodes that were fused.");
+  const auto require_all = [&](const std::vector<Node>& others) {
+    if (others.size() + 1 == nodes.size()) return;
+    fail("ConvTranspose '", found->name(), "': ", nodes.size() - 1, " neighbours were fused, ", others.size(),
+         " of them are understood.");
+  };
+  if (const auto layer = read_integers(*found)) {
+    require_all(layer->others);
+    return make_integer_kernel(session, *layer, Node(session.api, fused));
+  }
   Group group = read_group(*found);
   fuse_neighbours(&group);
-  if (group.others.size() + 1 != nodes.size()) {
-    fail("ConvTranspose '", found->name(), "': ", nodes.size() - 1, " neighbours were fused, ", group.others.size(),
-         " of them are understood.");
-  }
+  require_all(group.others);
   return make_group_kernel(session, group, Node(session.api, fused));
 }
 
@@ -225,7 +253,7 @@ Provider::Provider(const OrtApi* api, const OrtSessionOptions* options, bool onc
     auto* const provider = static_cast<Provider*>(self);
     Session& own = provider->session;
     return guarded(own.api, kProviderName, [&] {
-      if (claim_nodes(own, graph, info) && provider->fuses_once) own.fuses = false;
+      if (claim_graph(own, graph, info) && provider->fuses_once) own.fuses = false;
     });
   };
   Compile = [](OrtEp* self, const OrtGraph** graphs, const OrtNode** fused, size_t count, OrtNodeComputeInfo** infos,

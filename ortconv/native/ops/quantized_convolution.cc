@@ -21,6 +21,7 @@ constexpr const char* kIntegerDirect = "integer_direct";
 // product of theirs takes.
 constexpr double kArranged = 0.35, kRow = 20, kOutput = 1;
 constexpr double kPortable = 4;  // times as long
+constexpr double kDirect = 0.5;  // of a product
 
 // Of a dot product of vectors: of bytes in one instruction, of bytes in pairs, and of 16-bit integers.
 double dot_nanoseconds(const kernels::IntegerConvKernel& kernel) {
@@ -32,6 +33,10 @@ constexpr double kWidened = 0.12, kFinished = 0.4;
 
 int64_t src_count(const ConvProblem& p) { return p.mb * p.ic * product_of(p.src_size, p.ndims); }
 int64_t dst_count(const ConvProblem& p) { return p.mb * p.oc * product_of(p.dst_size, p.ndims); }
+
+double products(const ConvProblem& p) {
+  return static_cast<double>(src_count(p)) * static_cast<double>(p.oc / p.g * product_of(p.ker, p.ndims));
+}
 
 size_t float_bytes(int64_t count) { return align64(static_cast<size_t>(count) * sizeof(float)); }
 
@@ -121,10 +126,13 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
         static_cast<double>(src_count(problem)) * kWidened + static_cast<double>(dst_count(problem)) * kFinished;
     estimates.push_back({kDequantized, floats_->nanoseconds(*choice->floats) + more, {}});
   }
+  choice->nanoseconds = kDirect * products(problem);
+  if (!estimates.empty()) choice->nanoseconds = estimates[0].nanoseconds;
   const bool both = choice->integers && choice->floats != nullptr;
   if (both && options_.implementation != kIntegerPhases &&
       (options_.implementation == kDequantized || estimates[1].nanoseconds < estimates[0].nanoseconds)) {
     choice->integers.reset();
+    choice->nanoseconds = estimates[1].nanoseconds;
   } else if (both) {
     choice->floats.reset();
   }

@@ -23,6 +23,7 @@ constexpr const char *kIntegerPhases = "integer_phases", *kDequantized = "dequan
 struct QuantizedChoice {
   ConvProblem problem;
   bool is_empty = false;                                     // there is no dst
+  double nanoseconds = 0;                                    // that it is estimated to take on one thread
   std::optional<kernels::IntegerTransposedLayout> integers;  // by output phase
   std::shared_ptr<const ConvChoice> floats;                  // as floats; if there is neither, directly
 };

@@ -1,4 +1,5 @@
 // The execution provider as ONNX Runtime meets it: what it claims of a graph, and the kernels it gives.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -15,7 +16,7 @@ extern "C" OrtStatus* ReleaseEpFactory(OrtEpFactory*);
 namespace ortconv {
 namespace {
 
-constexpr int kFloat = 1;
+constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3;
 constexpr int64_t kSize = 4, kInputs = 3, kOutputs = 2, kTaps = 3, kStride = 2, kResult = (kSize - 1) * kStride + kTaps;
 
 std::string text_of(OrtStatus* status) {
@@ -166,6 +167,83 @@ TEST(neighbours_are_fused_and_compiled) {
     return info->Compute(info, nullptr, context);
   });
   provider.ep->ReleaseNodeComputeInfos(provider.ep, &info, 1);
+}
+
+// q = QuantizeLinear(ConvTranspose(DequantizeLinear(x), DequantizeLinear(w))), of rows.
+struct IntegerGraph {
+  // A constant, or a value that a node makes.
+  struct Tensor {
+    std::vector<unsigned char> bytes;
+    OrtValue value;
+    OrtValueInfo info;
+
+    template <class T>
+    Tensor(const char* name, int type, Shape dims, const std::vector<T>& data)
+        : bytes(reinterpret_cast<const unsigned char*>(data.data()),
+                reinterpret_cast<const unsigned char*>(data.data() + data.size())),
+          value{type, dims, test::host_memory(), bytes.data()},
+          info{name, {{type, dims}}, &value, false, nullptr, {}} {}
+  };
+
+  Tensor x{"x", kUint8, {1, 1, 3}, std::vector<uint8_t>{7, 3, 255}};
+  Tensor x_scale{"x_scale", kFloat, {}, std::vector<float>{0.5f}};
+  Tensor x_zero{"x_zero", kUint8, {}, std::vector<uint8_t>{3}};
+  Tensor w{"w", kInt8, {1, 2, 2}, std::vector<int8_t>{1, -2, 4, 127}};
+  Tensor w_scale{"w_scale", kFloat, {2}, std::vector<float>{2, 4}};
+  Tensor y_scale{"y_scale", kFloat, {}, std::vector<float>{2}};
+  Tensor y_zero{"y_zero", kUint8, {}, std::vector<uint8_t>{10}};
+  OrtValueInfo f{"f", {{kFloat, {1, 1, 3}}}, nullptr, false, nullptr, {}},
+      v{"v", {{kFloat, {1, 2, 2}}}, nullptr, false, nullptr, {}},
+      c{"c", {{kFloat, {1, 2, 4}}}, nullptr, false, nullptr, {}},
+      q{"q", {{kUint8, {1, 2, 4}}}, nullptr, true, nullptr, {}};
+  OrtNode of_x{0, "of_x", "DequantizeLinear", 13, {&x.info, &x_scale.info, &x_zero.info}, {&f}, {}, ""};
+  OrtNode of_w{1, "of_w", "DequantizeLinear", 13, {&w.info, &w_scale.info}, {&v}, {}, ""};
+  OrtNode conv{2, "conv", "ConvTranspose", 11, {&f, &v}, {&c}, {}, ""};
+  OrtNode round{3, "round", "QuantizeLinear", 13, {&c, &y_scale.info, &y_zero.info}, {&q}, {}, ""};
+  OrtGraph graph{{&of_x, &of_w, &conv, &round}};
+
+  IntegerGraph() {
+    x.info.constant = nullptr;
+    f.producer = &of_x, f.consumers = {&conv};
+    v.producer = &of_w, v.consumers = {&conv};
+    c.producer = &conv, c.consumers = {&round};
+    q.producer = &round;
+  }
+};
+
+TEST(integers_are_fused_and_compiled) {
+  IntegerGraph graph;
+  Provider provider(all_claimed());
+  const OrtEpGraphSupportInfo found = provider.claims(graph.graph);
+  EXPECT(found.single.empty() && found.fused.size() == 1 && found.fused[0].size() == 4, found.fused.size());
+  const OrtNode fused{9, "fused", "fused", 1, {&graph.x.info}, {&graph.q}, {}, ""};
+  const OrtGraph* graphs[] = {&graph.graph};
+  const OrtNode* nodes[] = {&fused};
+  OrtNodeComputeInfo* info = nullptr;
+  const std::string problem = text_of(provider.ep->Compile(provider.ep, graphs, nodes, 1, &info, nullptr));
+  EXPECT(problem.empty(), problem);
+  for (IntegerGraph::Tensor* each : {&graph.w, &graph.w_scale, &graph.x_scale, &graph.x_zero, &graph.y_scale}) {
+    std::fill(each->bytes.begin(), each->bytes.end(), static_cast<unsigned char>(0));  // the kernel has its own
+  }
+  OrtKernelContext context;
+  context.memory = test::host_memory();
+  context.inputs = {&graph.x.value};
+  const std::string run = text_of(info->Compute(info, nullptr, &context));
+  EXPECT(run.empty(), run);
+  EXPECT((context.y->dims == Shape{1, 2, 4}), to_string(context.y->dims));
+  // Sums {4, -8, 252, -504} and {16, 508, 1008, 32004}; halves are rounded to even.
+  const uint8_t expected[] = {12, 6, 136, 0, 26, 255, 255, 255};
+  const auto* const y = static_cast<const uint8_t*>(context.y->data);
+  for (int i = 0; i < 8; ++i) EXPECT(y[i] == expected[i], i, ": ", int{y[i]}, ", not ", int{expected[i]});
+  provider.ep->ReleaseNodeComputeInfos(provider.ep, &info, 1);
+}
+
+TEST(integers_that_others_read_are_left) {
+  IntegerGraph graph;
+  graph.f.consumers.push_back(&graph.round);
+  Provider provider(all_claimed());
+  const OrtEpGraphSupportInfo found = provider.claims(graph.graph);
+  EXPECT(found.fused.empty() && found.single == std::vector<const OrtNode*>{&graph.conv}, found.fused.size());
 }
 
 TEST(a_node_by_itself_has_a_kernel) {

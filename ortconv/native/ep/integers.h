@@ -1,0 +1,49 @@
+// A ConvTranspose of dequantized 8-bit integers and the nodes around it, which become one node of integers: layers as
+// ortconv/passes/quantization/transposed_layers.py reads them, whose weights, scales and zero points are constant, and
+// whose axes are in ONNX's order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "ep/cost.h"
+#include "ep/graph.h"
+#include "ep/own_tensors.h"
+#include "ops/conv_params.h"
+#include "ort/quantized_convolution/inputs.h"
+
+namespace ortconv::ep {
+
+// scale * (integers - zero).
+struct Quantization {
+  DataType type = DataType::kUint8;
+  std::vector<float> scales;
+  int64_t zero = 0;  // one for all
+};
+
+struct IntegerLayer {
+  Node node;
+  ConvAttributes attributes = {};
+  QuantizedOp op = QuantizedOp::kToFloat;
+  Value x = {}, w = {}, output = {};
+  Quantization of_x = {}, of_w = {}, of_y = {};  // of_w has a scale for each output channel, of_y is that of kQuantized
+  std::vector<float> bias = {};
+  std::vector<Node> others = {};       // that become one with the node
+  std::vector<std::string> kept = {};  // what follows and does not, and why
+};
+
+// None where the data of a ConvTranspose are not dequantized. Throws Error where they are, and the layer is not one of
+// integers; the message says why. `taken` are nodes of others, by their ids.
+std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken = {});
+
+// None where its sizes are not known. ONNX Runtime's are those of its floats, with all nodes of the layer.
+Estimates estimates_of(const IntegerLayer& layer);
+
+// Copies of all that a layer reads but its data.
+QuantizedInputs constants_of(const IntegerLayer& layer, OwnTensors* tensors);
+
+}  // namespace ortconv::ep
