@@ -24,6 +24,9 @@ BASES: dict[str, np.ndarray] = {
     "short_window": filters(128, taps=50, window=hann(50)),
     "odd": filters(45, window=hann(45)),
     "gains": filters(32, gains=inverse_gains(32), window=hann(32)),
+    "any_window": filters(96, window=np.random.default_rng(3).uniform(0.2, 1, 96)),
+    "far_gains": filters(64, gains=2.0 ** np.resize(np.arange(-3, 4), 66), window=hann(64)),
+    "zero_gains": filters(64, gains=np.resize([1.0, 0.0, 2.0], 66), window=hann(64)),
     "tacotron": TACOTRON,
     "tacotron_inverse": TACOTRON_INVERSE,
 }
@@ -90,8 +93,17 @@ def test_filters_that_are_none_are_left() -> None:
     np.testing.assert_allclose(session(transposed).run(None, {"x": x})[0], plain(transposed, {"x": x})[0], atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["onesided", "cosines", "sines", "whole", "few_bins", "odd"])
+def test_noisy_filters_are_seen_to_be_near(name: str) -> None:
+    noisy = BASES[name] * (1 + 0.005 * rand(*BASES[name].shape, dtype=np.float64))
+    (found,) = claims(_model("Conv", noisy, "strides = [16]")[0])
+    assert found.reason.startswith("its filters resemble those of a Fourier transform")
+
+
 @pytest.mark.parametrize(
-    "basis", [rand(20, 32), rand(3, 32), filters(12, window=hann(12))], ids=["any", "few", "short"]
+    "basis",
+    [rand(20, 32), rand(300, 400), rand(3, 32), filters(12, window=hann(12))],
+    ids=["any", "many", "few", "short"],
 )
 def test_other_filters_are_not_looked_at(basis: np.ndarray) -> None:
     assert claims(_model("Conv", basis, "strides = [8]")[0]) == []

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ep/claims.h"
 #include "ep/numbers.h"
+#include "ep/spectral_screen.h"
 
 namespace ortconv::ep {
 namespace {
@@ -18,6 +19,7 @@ std::optional<Filters> filters_of(const SpectralNode& node) {
   if (node.attributes.integer("group").value_or(1) != 1) return std::nullopt;
   const auto dilations = node.attributes.integers("dilations");
   if (dilations && *dilations != std::vector<int64_t>{1}) return std::nullopt;
+  if (!may_be_basis(node.dtype, dims[0], dims[2], node.weights->data)) return std::nullopt;
   Filters filters{node.dtype, dims[0], dims[2], {}};
   with_type(node.dtype, [&](auto zero) {
     using T = decltype(zero);
