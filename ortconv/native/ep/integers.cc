@@ -38,7 +38,7 @@ Quantization read_quantization(const Node& node, const char* what, DataType type
   const Value scale = node.input(1), zero = node.input(2);
   if (scale.type().type != static_cast<int>(DataType::kFloat)) fail(what, " have a scale of type ", scale.type().type);
   const auto scales = numbers_of(scale);
-  if (!scales) fail(what, " have a scale that is not constant");
+  if (!scales || scales->empty()) fail(what, " have a scale that is not constant");
   for (const double each : *scales) found.scales.push_back(static_cast<float>(each));
   if (!zero) return found;
   if (zero.type().type != static_cast<int>(type)) fail(what, " have a zero point of type ", zero.type().type);

@@ -32,7 +32,7 @@ inline Bfloat16 rounded_to<Bfloat16>(double value) {
   return to_bfloat16(static_cast<float>(value));
 }
 
-// Of a tensor of floating-point numbers or integers; none where the value is not constant.
+// Of a tensor of floating-point numbers or integers of 8 bits and more; none where the value is not constant.
 std::optional<std::vector<double>> numbers_of(const Value& value);
 std::optional<std::vector<int64_t>> integers_of(const Value& value);
 
