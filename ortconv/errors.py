@@ -202,7 +202,7 @@ class ConversionErrors(ExceptionGroup[ConversionError], OrtconvError):  # noqa: 
     """All the nodes of one source that were refused; caught by either base.
 
     Attributes:
-        steps: What became of each node of the source, the others included, where that is known: `builder.Step`.
+        steps: What became of each node of the source, also of those that were converted, where that is known.
     """
 
     steps: tuple[object, ...] = ()

@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: pages may link to files of the repository outside docs/, and pictures follow the color scheme."""
+"""Hooks of MkDocs: links to files of the repository outside docs/, drawings in the page's colors, code in one line."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ OUTSIDE = "repository"
 """Folder of the site with the files from outside docs/."""
 
 _LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
+_SHORT_CODE = re.compile(r"<code>(?=[^<]{1,32}</code>)")
 _DRAWING = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.svg)\)")
 
 
@@ -55,3 +56,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         return (source.parent / image[1]).read_text(encoding="utf-8").replace("\n", "")
 
     return _LINK.sub(place, _DRAWING.sub(drawing, markdown))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Marks short pieces of code, which the style sheet keeps in one line."""
+    return _SHORT_CODE.sub('<code class="short">', html)

@@ -48,7 +48,7 @@ def check_file(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """Checks a model file and returns the model without its external data.
 
     Raises:
-        CheckError: The file cannot be read as a model, `loading` refuses it, or the checker does.
+        CheckError: The file cannot be read as a model, is malformed, or the checker refuses it.
     """
     name = os.fspath(path)
     if in_utf8(name) != name:

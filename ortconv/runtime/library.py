@@ -52,7 +52,7 @@ def library_path() -> str:
     ``onnxruntime.register_execution_provider_library``.
 
     Raises:
-        PluginError: This installation has no library, or `LIBRARY_VARIABLE` is not the path of a file.
+        PluginError: This installation has no library, or ``ORTCONV_LIBRARY`` is not the path of a file.
     """
     override = os.environ.get(LIBRARY_VARIABLE)
     if override:

@@ -145,8 +145,7 @@ def verify(
     """Compares a model in ONNX Runtime with its source.
 
     The expected results come from OpenVINO's CPU runtime, in float32, for an OpenVINO source, and from a float64
-    reference for a oneDNN graph. A model whose outputs differ, or say nothing, is compared layer by layer; see
-    `Analysis`.
+    reference for a oneDNN graph. A model whose outputs differ, or say nothing, is compared layer by layer.
 
     Args:
         source: As in `ortconv.convert`.
@@ -158,9 +157,8 @@ def verify(
         data: Data by input name; other inputs get random data.
         shapes: Shapes of random data by input name, for inputs with open dims; see `Verification.chosen` for others.
         seed: Of the random data.
-        tolerance: Relative error up to which elements agree, as in `Comparison`; by default integers must
-            be equal, and floats as close as the types of the intermediate results allow (`default_tolerance`). A tenth
-            of it is what rounding may do to a number.
+        tolerance: Relative error up to which elements agree. By default integers must be equal, and floats as close as
+            the types of the intermediate results allow. A tenth of it is what rounding may do to a number.
         backends: What runs our operators, one after the other: "native" is the native library, "python" the Python ops,
             "none" the function bodies. One that this installation or this model rules out is skipped, unless it is the
             only one. A model without operators of ours runs once, as "none".

@@ -216,11 +216,13 @@ function recolor() {
   for (const [side, view] of Object.entries(views)) {
     view.batch(() => view.nodes().forEach((node) => node.data(MODES[mode].paint(report[side].nodes[node.data("number")]))));
   }
-  byId("legend").replaceChildren(...MODES[mode].legend().map(([fill, text]) => {
+  const warned = [report.before, report.after].some(({ nodes }) => nodes.some(({ warnings }) => warnings.length));
+  const entries = [...MODES[mode].legend(), ...(warned ? [["transparent", "warning", `3px solid ${color("warn")}`]] : [])];
+  byId("legend").replaceChildren(...entries.map(([fill, text, border = `1px solid ${color("line")}`]) => {
     const entry = element("span");
     const swatch = entry.appendChild(element("i"));
     swatch.style.background = fill;
-    swatch.style.border = `1px solid ${color("line")}`;
+    swatch.style.border = border;
     entry.append(text);
     return entry;
   }));
@@ -284,7 +286,7 @@ function describe(side, node) {
       ...(each.rounded ? [["rounding", `explains ${counted(each.rounded, "element")} beyond the tolerance`]] : []),
     ]));
   }
-  const times = [["none", "without the plugin"], ["native", "with it"]].filter(([backend]) => backend in node.seconds);
+  const times = [["none", "native" in sides ? "without the plugin" : "a run"], ["native", "with it"]].filter(([backend]) => backend in node.seconds);
   if (times.length) add("Time", pairs(times.map(([backend, text]) => [text, milliseconds(node.seconds[backend])])));
   if (Object.keys(node.attributes).length) add("Attributes", pairs(Object.entries(node.attributes)));
   if (node.inputs.length) add("Inputs", listed(node.inputs));
@@ -304,9 +306,10 @@ function grid(id, layout, rows, columns, onRow) {
   });
 }
 
+// A bar leaves room for its text, which is readable on the card's color only.
 const bar = (fill, most, text) => ({
-  formatter: "progress", hozAlign: "left", sorter: "number", minWidth: 150,
-  formatterParams: { min: 0, max: most, color: () => color(fill), legend: text, legendAlign: "right", legendColor: () => color("text") },
+  formatter: "progress", hozAlign: "left", sorter: "number", minWidth: 190,
+  formatterParams: { min: 0, max: text ? 1.7 * most : most, color: () => color(fill), legend: text, legendAlign: "right", legendColor: () => color("text") },
 });
 
 function showErrors() {
@@ -331,7 +334,7 @@ function showErrors() {
   grid("layers", "fitDataStretch", rows, [
     { title: "operation", field: "op", headerFilter: "input" },
     { title: "node", field: "node", headerFilter: "input", maxWidth: 320 },
-    { title: "of the tolerance", field: "heat", ...bar("heat-high", 1), width: 150 },
+    { title: "error", field: "heat", ...bar("heat-high", 1), minWidth: 140, width: 140 },
     { title: "relative error", field: "relative", sorter: "number", hozAlign: "right", formatter: (cell) => exponent(Number.isFinite(cell.getValue()) ? cell.getValue() : null) },
     { title: "tolerance", field: "tolerance", hozAlign: "right" },
     { title: "verdict", field: "verdict" },
@@ -383,19 +386,21 @@ function showSummary() {
   };
   const inner = (network) => network.nodes.filter((node) => !isEnd(node));
   const ours = inner(report.after).filter((node) => node.ours).length;
+  const warnings = report.before.nodes.reduce((sum, node) => sum + node.warnings.length, 0);
   if (report.refused) card("refused", counted(report.refused.length, "node"), "bad");
   else if (!verification) card("not verified", "see below", "bad");
   else {
     const errors = verification.outputs.map(({ max_rel }) => max_rel ?? Infinity);
     const largest = Math.max(0, ...errors);
     const close = verification.outputs.every(({ agrees }) => agrees);
-    const found = `largest relative error of an output ${exponent(Number.isFinite(largest) ? largest : null)}`;
+    const unbroken = exponent(Number.isFinite(largest) ? largest : null).replace("-", "-\u2060");
+    const found = `largest relative error of an output ${unbroken}`;
     card(verification.agrees ? "agrees" : "differs",
       `${verification.oracle}; ${verification.agrees && !close ? "each layer agrees, the outputs differ by rounding alone" : found}`,
       verification.agrees ? "good" : "bad");
   }
   card(`${inner(report.before).length.toLocaleString("en")} → ${inner(report.after).length.toLocaleString("en")}`,
-    `nodes, ${ours} of them of org.ortconv`);
+    `nodes, ${ours} of them of org.ortconv${warnings ? `; ${counted(warnings, "warning")}` : ""}`);
   const { none, native } = sides;
   if (native) card(`${(none.run / native.run).toFixed(2)} times`, `as fast with the plugin: ${milliseconds(none.run)} → ${milliseconds(native.run)} a run`);
   else if (none) card(milliseconds(none.run), "a run");
