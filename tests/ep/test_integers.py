@@ -74,7 +74,7 @@ def test_exact_sums_are_rounded_once(name: str, types: tuple[Any, Any, Any], ops
     channels = w_shape[1] * attributes.get("group", 1)
     x, w = bytes_of(x_shape, types[0]), bytes_of(w_shape, types[1])
     axis = 0 if name == "depthwise" else 1
-    stored = {
+    stored: dict[str, Any] = {
         "w": w,
         "b": RANDOM.integers(-5000, 5000, channels).astype(np.int32),
         "x_scale": F32(0.037),

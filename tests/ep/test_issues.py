@@ -49,7 +49,7 @@ def _evaluated(model: onnx.ModelProto, x: np.ndarray) -> tuple[np.ndarray, np.nd
     limits = {each.name: np.iinfo(numpy_helper.to_array(each).dtype) for each in model.graph.initializer
               if each.data_type in (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)}  # fmt: skip
     values["x"] = x.astype(np.float64)
-    near = np.zeros(())
+    near: Any = np.zeros((), bool)
     for node in model.graph.node:
         attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
         a, b, *rest = (*(values[name] for name in node.input), np.zeros(()))
