@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -92,6 +93,17 @@ template <class T>
 void store(T* out, __m256i line) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), line);
 }
+
+// Fewer elements than a vector has.
+template <class T>
+void widen_first(int64_t n, const T* in, Sum<T>* out) {
+  T elements[kLanes<T>] = {};
+  Sum<T> sums[kLanes<T>];
+  std::copy_n(in, n, elements);
+  store(sums, load_widened(elements));
+  std::copy_n(sums, n, out);
+}
+
 inline __m256i bits_of(__m256 v) { return _mm256_castps_si256(v); }
 
 // So many bytes: two numbers, which may overlap.

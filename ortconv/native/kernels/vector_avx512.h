@@ -150,6 +150,14 @@ template <class T>
 void store(T* out, __m512i line) {
   _mm512_storeu_si512(out, line);
 }
+
+// Fewer elements than a vector has.
+template <class T>
+void widen_first(int64_t n, const T* in, Sum<T>* out) {
+  const auto lanes = first<T>(n);
+  store(lanes, out, load_widened(lanes, in));
+}
+
 inline __m512i bits_of(__m512 v) { return _mm512_castps_si512(v); }
 
 template <class T>

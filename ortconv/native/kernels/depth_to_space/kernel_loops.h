@@ -195,5 +195,27 @@ void gemm(const GemmArgs<T, Operand>& g) {
   }
 }
 
+// Widens the columns of a block, a vector at a time.
+template <class T>
+void pack(const PackArgs<T, Sum<T>>& args) {
+  const T* src = args.src;
+  Sum<T>* out = args.out;
+  const int64_t ahead = args.ahead * args.channel_stride;
+  for (int64_t c = 0; c < args.channels; ++c, src += args.channel_stride, out += args.pitch) {
+    for (const Run* run = args.runs; run != args.runs_end; ++run) {
+      const T* in = src + run->offset;
+      Sum<T>* cells = out + run->cell;
+      int64_t left = run->length;
+      for (; left >= kLanes<T>; left -= kLanes<T>, in += kLanes<T>, cells += kLanes<T>) {
+        _mm_prefetch(reinterpret_cast<const char*>(in + ahead), _MM_HINT_T0);
+        vectors::store(cells, vectors::load_widened(in));
+      }
+      if (left == 0) continue;
+      _mm_prefetch(reinterpret_cast<const char*>(in + ahead), _MM_HINT_T0);
+      vectors::widen_first(left, in, cells);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ortconv::kernels::depth_to_space
