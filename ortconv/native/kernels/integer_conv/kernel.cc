@@ -13,12 +13,12 @@ const IntegerConvKernel& get_integer_conv_kernel([[maybe_unused]] const ArchFlag
 #undef INTEGER_CONV_KERNEL
 }
 
-#if defined(__x86_64__) || defined(_M_X64)
+#if defined(ORTCONV_AVX2)
 extern const IntegerConvKernel k_integer_conv_pairs_avx2;
 #endif
 
 const IntegerConvKernel* get_saturating_integer_conv_kernel([[maybe_unused]] const ArchFlags& arch) {
-#if defined(__x86_64__) || defined(_M_X64)
+#if defined(ORTCONV_AVX2)
   if (arch.avx2_fma && !arch.avx512 && !arch.has_byte_dots()) return &k_integer_conv_pairs_avx2;
 #endif
   return nullptr;
