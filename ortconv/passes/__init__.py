@@ -34,6 +34,7 @@ from ortconv.passes.quantization import (
     float_layers,
     integer_transposed,
     qdq_patterns,
+    quantized_results,
     rounded_outputs,
     unshared_weights,
 )
@@ -51,6 +52,8 @@ PIPELINE: tuple[Pass, ...] = (
     qdq_patterns.run,
     # After qdq_patterns: transposed convolutions, for which ONNX Runtime has no int8 kernel.
     integer_transposed.run,
+    # After qdq_patterns, which emits ConvIntegerToFloat; before the fusions, which change what stands behind it.
+    quantized_results.run,
     # After qdq_patterns: filters that no int8 layer uses by now are multiplied as floats.
     dequantized_filters.run,
     # After qdq_patterns: layers between Q and DQ that are no int8 layers by now stay float.

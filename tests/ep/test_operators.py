@@ -15,7 +15,15 @@ from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops import BY_NAME
 from ortconv.runtime.library import FOURIER_ENTRY
 from tests.ep.sessions import claims, options, session
-from tests.operators import codebooks, gather_products, integer_convs, products, quantized_transposed, spectral
+from tests.operators import (
+    codebooks,
+    gather_products,
+    integer_convs,
+    products,
+    qlinear_convolution,
+    quantized_transposed,
+    spectral,
+)
 from tests.running import run
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -63,6 +71,10 @@ def _made(op: str, cases: dict[str, Any]) -> Made:
             case = integer_convs.Case((1, 3, 6, 7), (4, 3, 3, 3))
             given = integer_convs.tensors(case, (np.uint8, np.int8))
             return integer_convs.model(case, given), given
+        case "QLinearConvolution":
+            layer = qlinear_convolution.Case((1, 3, 6, 7), (4, 3, 3, 3))
+            numbers = qlinear_convolution.tensors(layer, (np.uint8, np.int8, np.uint8))
+            return qlinear_convolution.model(layer, numbers), numbers
         case "MatMulCompressed":
             return products.model(TensorProto.UINT4), {"X": _rand(5, 8)}
         case "GatherMatMulCompressed":

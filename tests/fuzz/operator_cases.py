@@ -29,6 +29,7 @@ from ortconv.opset.ops.forward_stft import FORWARD_STFT
 from ortconv.opset.ops.fourier_transform import FOURIER_TRANSFORM
 from ortconv.opset.ops.inverse_stft import INVERSE_STFT
 from ortconv.opset.ops.overlap_add import OVERLAP_ADD
+from ortconv.opset.ops.qlinear_convolution import QLINEAR_CONVOLUTION
 from ortconv.opset.ops.quantized_transposed_convolutions import (
     QLINEAR_TRANSPOSED_CONVOLUTION,
     QLINEAR_TRANSPOSED_CONVOLUTION_ADD,
@@ -51,7 +52,7 @@ _SPECTRAL = frozenset(op.name for op in (FORWARD_STFT, INVERSE_STFT, OVERLAP_ADD
 _QUANTIZED = (
     TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT, QLINEAR_TRANSPOSED_CONVOLUTION, QLINEAR_TRANSPOSED_CONVOLUTION_ADD
 )  # fmt: skip
-_OF_INTEGERS = frozenset(op.name for op in (CONV_INTEGER_TO_FLOAT, *_QUANTIZED))
+_OF_INTEGERS = frozenset(op.name for op in (CONV_INTEGER_TO_FLOAT, QLINEAR_CONVOLUTION, *_QUANTIZED))
 _MOST_FED = 1 << 16
 """Elements of an input, at most; sizes that a mutation makes larger come without data."""
 
@@ -318,6 +319,39 @@ def _integer_convolution(draw: _Draw) -> Case:
     return Case(CONV_INTEGER_TO_FLOAT.name, attributes, inputs, constants, draw.happens(0.5), not huge)
 
 
+def _qlinear_convolution(draw: _Draw) -> Case:
+    """Scales are powers of two, so that every number is exact."""
+    plain = _integer_convolution(draw)
+    x, w = plain.inputs["X"], plain.inputs["W"]
+    assert isinstance(x, np.ndarray)
+    assert isinstance(w, np.ndarray)
+    kind, count = draw.of(np.int8, np.uint8), w.shape[0]
+    attributes = {
+        **plain.attributes,
+        "activation": [draw.of(0.0, 0.5, 1.0, 2.0), draw.of(-2.0, -np.inf), draw.of(3.0, np.inf)],
+    }
+    axes = len(x.shape) - 2
+    window = zip(x.shape[2:], w.shape[2:], plain.attributes["strides"], plain.attributes["dilations"], strict=True)
+    pads = plain.attributes["pads"]
+    sizes = [
+        (size + pads[i] + pads[i + axes] - (k - 1) * d - 1) // s + 1 for i, (size, k, s, d) in enumerate(window)
+    ]  # fmt: skip
+    image = [size if 0 <= size < 99 else 1 for size in sizes] if draw.happens(0.5) else [1] * axes
+    drawn = {
+        **plain.inputs,
+        "x_zero_point": draw.integers(draw.of((), (1,)), x.dtype),
+        "w_zero_point": draw.integers(draw.of((), (1,)), w.dtype),
+        "y_scale": np.asarray(np.exp2(draw.integers(draw.of((), (1,)), np.float32))),
+        "y_zero_point": draw.integers(draw.of((), (1,)), kind),
+        "B": draw.integers([count, *image], np.float32),
+        "factor": draw.integers([count], np.float32),
+        "addend": draw.integers([count], np.float32),
+    }
+    inputs: dict[str, Any] = {each.name: drawn[each.name] for each in QLINEAR_CONVOLUTION.inputs}
+    constants = _constants(draw, [name for name in inputs if name != "X"])
+    return Case(QLINEAR_CONVOLUTION.name, attributes, inputs, constants, plain.open_sizes, plain.is_plain)
+
+
 def _quantized_transposed_convolution(op: Operator, draw: _Draw) -> Case:
     """Scales are powers of two, so that every number is exact."""
     plain = _convolution(TRANSPOSED_CONVOLUTION, draw)
@@ -499,6 +533,7 @@ def _mutate_input(case: Case, draw: _Draw) -> None:
 _CASES: Mapping[str, Callable[[_Draw], Case]] = {
     **{op.name: functools.partial(_convolution, op) for op in CONVOLUTIONS},
     CONV_INTEGER_TO_FLOAT.name: _integer_convolution,
+    QLINEAR_CONVOLUTION.name: _qlinear_convolution,
     **{op.name: functools.partial(_quantized_transposed_convolution, op) for op in _QUANTIZED},
     **{
         op.name: functools.partial(_product, op.name)

@@ -15,7 +15,7 @@ from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.schemas import register_schemas
 
-__all__ = ["CASES", "KINDS", "NAMES", "Case", "assert_convolved", "model", "tensors"]
+__all__ = ["CASES", "KINDS", "NAMES", "Case", "assert_convolved", "model", "sums", "tensors"]
 
 KINDS = list(itertools.product((np.uint8, np.int8), repeat=2))
 """Types of X and W."""
@@ -160,7 +160,7 @@ def model(
     )
 
 
-def _sums(case: Case, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+def sums(case: Case, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Returns the sums of a convolution of integers, from which zero points are taken off, in int64."""
     axes = len(case.x) - 2
     strides, pads, dilations = (case.attributes[name] for name in ("strides", "pads", "dilations"))
@@ -197,15 +197,15 @@ def assert_convolved(case: Case, given: Mapping[str, np.ndarray], y: np.ndarray,
         given[name].astype(np.int64) - (given[zero].astype(np.int64).reshape(-1, *ones, 1) if zero in given else 0)
         for name, zero in (("X", "x_zero_point"), ("W", "w_zero_point"))
     ]
-    sums = _sums(case, *wide)
+    exact_sums = sums(case, *wide)
     scale = (given["x_scale"].reshape(-1).astype(np.float64) * given["w_scale"].reshape(-1)).reshape(-1, *ones)
     bias = given["B"].astype(np.float64).reshape(-1, *ones) if "B" in given else 0.0
-    exact = sums * scale + bias
+    exact = exact_sums * scale + bias
     # Roundings of the sum, the scales, their product and the whole; in floats of each term and the sums so far.
-    magnitude = 3 * np.abs(sums * scale) + np.abs(exact)
+    magnitude = 3 * np.abs(exact_sums * scale) + np.abs(exact)
     if floats:
         terms = 4 + int(np.prod(case.w[1:]))
-        magnitude += terms * np.abs(scale) * _sums(case, *map(np.abs, wide)) + np.abs(bias)
+        magnitude += terms * np.abs(scale) * sums(case, *map(np.abs, wide)) + np.abs(bias)
     assert y.dtype == np.float32
     assert y.shape == exact.shape
     np.testing.assert_array_less(np.abs(y - exact), magnitude * np.finfo(np.float32).eps / 2 + 1e-30)

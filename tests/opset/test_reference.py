@@ -230,6 +230,7 @@ def test_operator_classes_are_of_our_domain() -> None:
         "TransposedConvolutionAdd",
         "Convolution",
         "ConvIntegerToFloat",
+        "QLinearConvolution",
         "TransposedConvolutionIntegerToFloat",
         "QLinearTransposedConvolution",
         "QLinearTransposedConvolutionAdd",

@@ -226,8 +226,8 @@ Estimates estimates_of(const IntegerLayer& layer) {
   const ConvProblem problem = problem_of(layer.attributes, &of_weights, {*x, {}, Shape{channels}, {}, {}});
   const auto zero = static_cast<uint8_t>(layer.of_w.zero);
   const QuantizedConvolution convolution(
-      problem, {{static_cast<const uint8_t*>(w.data), layer.of_w.type == DataType::kInt8}, &zero, 1}, ArchFlags::host(),
-      {});
+      kernels::Op::kConvTranspose, problem,
+      {{static_cast<const uint8_t*>(w.data), layer.of_w.type == DataType::kInt8}, &zero, 1}, ArchFlags::host(), {});
   double theirs = onnxruntime_nanoseconds(problem) + dequantize_nanoseconds(problem);
   if (layer.op == QuantizedOp::kQuantized) theirs += quantize_nanoseconds(problem);
   for (const Node& node : layer.others) {

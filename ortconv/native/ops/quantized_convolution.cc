@@ -12,10 +12,8 @@
 namespace ortconv {
 namespace {
 
-using kernels::IntegerTransposedOperands;
-
-// What computes problems that neither of the others can.
-constexpr const char* kIntegerDirect = "integer_direct";
+using kernels::IntegerResultOperands;
+using kernels::Op;
 
 // Nanoseconds of the units of work, on one thread, as measured with AVX2. Those of other kernels follow from what a dot
 // product of theirs takes.
@@ -34,8 +32,10 @@ constexpr double kWidened = 0.12, kFinished = 0.4;
 int64_t src_count(const ConvProblem& p) { return p.mb * p.ic * product_of(p.src_size, p.ndims); }
 int64_t dst_count(const ConvProblem& p) { return p.mb * p.oc * product_of(p.dst_size, p.ndims); }
 
-double products(const ConvProblem& p) {
-  return static_cast<double>(src_count(p)) * static_cast<double>(p.oc / p.g * product_of(p.ker, p.ndims));
+double products(Op op, const ConvProblem& p) {
+  const double taps = static_cast<double>(product_of(p.ker, p.ndims));
+  return op == Op::kConv ? static_cast<double>(dst_count(p)) * static_cast<double>(p.ic / p.g) * taps
+                         : static_cast<double>(src_count(p)) * static_cast<double>(p.oc / p.g) * taps;
 }
 
 size_t float_bytes(int64_t count) { return align64(static_cast<size_t>(count) * sizeof(float)); }
@@ -43,6 +43,18 @@ size_t float_bytes(int64_t count) { return align64(static_cast<size_t>(count) * 
 // The largest sum of magnitudes of weights whose products are added for an output. A product is at most 255 times as
 // large.
 int64_t largest_sum(const ConvProblem& p, const kernels::IntegerConvFilter& filter) {
+  const int64_t count = p.ic / p.g * product_of(p.ker, p.ndims);
+  int64_t largest = 0;
+  for (int64_t m = 0; m < p.oc; ++m) {
+    int64_t sum = 0;
+    for (int64_t i = m * count; i < (m + 1) * count; ++i) sum += std::abs(filter.w[i] - filter.zero(m));
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+// The same of a transposed convolution.
+int64_t largest_transposed_sum(const ConvProblem& p, const kernels::IntegerConvFilter& filter) {
   const int64_t inputs = p.ic / p.g, outputs = p.oc / p.g, taps = product_of(p.ker, p.ndims);
   // Taps of one phase alone reach an output; those of phases are told apart by their remainders.
   std::vector<uint64_t> phase_of(taps);  // where they do not fit, taps of several phases count as one
@@ -69,9 +81,9 @@ int64_t largest_sum(const ConvProblem& p, const kernels::IntegerConvFilter& filt
 }
 
 // For the kernel that saturates where that pays: it multiplies twice as many numbers at once.
-std::optional<kernels::IntegerTransposedWeights> integer_weights(const ConvProblem& problem,
-                                                                 const kernels::IntegerConvFilter& filter,
-                                                                 const ArchFlags& arch) {
+std::optional<kernels::IntegerTransposedWeights> transposed_weights(const ConvProblem& problem,
+                                                                    const kernels::IntegerConvFilter& filter,
+                                                                    const ArchFlags& arch) {
   if (const kernels::IntegerConvKernel* const pairs = kernels::get_saturating_integer_conv_kernel(arch)) {
     auto weights = kernels::IntegerTransposedWeights::make(*pairs, problem, filter);
     if (weights && weights->excess_share() <= kernels::IntegerConvWeights::kMostExcess) return weights;
@@ -79,33 +91,35 @@ std::optional<kernels::IntegerTransposedWeights> integer_weights(const ConvProbl
   return kernels::IntegerTransposedWeights::make(kernels::get_integer_conv_kernel(arch), problem, filter);
 }
 
-double integer_nanoseconds(const ConvProblem& p, const kernels::IntegerTransposedLayout& layout,
-                           const kernels::IntegerTransposedWeights& weights, const ArchFlags& arch) {
-  const kernels::IntegerTransposedWork work = integer_transposed_work(p, layout, weights);
+double integer_nanoseconds(const ConvProblem& p, const kernels::IntegerWork& work,
+                           const kernels::IntegerConvKernel& kernel, const ArchFlags& arch) {
   const double slower = arch.avx2_fma || arch.neon ? 1 : kPortable;
-  return slower * (work.dots * dot_nanoseconds(weights.kernel()) + work.arranged * kArranged + work.rows * kRow +
+  return slower * (work.dots * dot_nanoseconds(kernel) + work.arranged * kArranged + work.rows * kRow +
                    static_cast<double>(dst_count(p)) * kOutput);
 }
 
 }  // namespace
 
-QuantizedConvolution::QuantizedConvolution(const ConvProblem& problem, const kernels::IntegerConvFilter& filter,
+QuantizedConvolution::QuantizedConvolution(Op op, const ConvProblem& problem, const kernels::IntegerConvFilter& filter,
                                            const ArchFlags& arch, ConvOptions options)
-    : filter_(filter),
+    : op_(op),
+      filter_(filter),
       arch_(arch),
       options_(std::move(options)),
       result_(kernels::get_integer_result_kernel(arch)),
-      integers_(integer_weights(problem, filter, arch)) {
+      phases_(op == Op::kConv ? std::nullopt : transposed_weights(problem, filter, arch)) {
+  if (op == Op::kConv) tiles_.emplace(kernels::IntegerConvWeights::for_fastest(arch, problem, filter));
   constexpr int64_t kExact = int64_t{1} << 24, kLargest = 255;
-  if (problem.ic == 0 || problem.oc == 0 || largest_sum(problem, filter) > kExact / kLargest) return;
-  const int64_t count = problem.ic * (problem.oc / problem.g) * product_of(problem.ker, problem.ndims);
+  if (problem.ic == 0 || problem.oc == 0) return;
+  const int64_t largest = op == Op::kConv ? largest_sum(problem, filter) : largest_transposed_sum(problem, filter);
+  if (largest > kExact / kLargest) return;
+  const int64_t count = problem.ic / problem.g * problem.oc * product_of(problem.ker, problem.ndims);
   float_weights_.resize(count);
   // One zero point for all.
   result_.widen(filter.w.data, filter.w.is_signed, filter.zero(0), count, float_weights_.data());
   ConvProblem plain = problem;
   plain.activation = Activation();
-  floats_ = std::make_unique<Convolution>(DataType::kFloat, kernels::Op::kConvTranspose, plain, float_weights_.data(),
-                                          Weights::kConstant, arch);
+  floats_ = std::make_unique<Convolution>(DataType::kFloat, op, plain, float_weights_.data(), Weights::kConstant, arch);
 }
 
 std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvProblem& problem) const {
@@ -113,10 +127,18 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
   choice->problem = problem;
   choice->is_empty = dst_count(problem) == 0;
   if (choice->is_empty) return choice;
+  const char* const in_integers = op_ == Op::kConv ? kIntegerTiles : kIntegerPhases;
+  const char* name = "integer_direct";
+  choice->nanoseconds = kDirect * products(op_, problem);
   std::vector<LoggedEstimate> estimates;
-  if (integers_) choice->integers = kernels::IntegerTransposedLayout::make(problem, *integers_);
-  if (choice->integers) {
-    estimates.push_back({kIntegerPhases, integer_nanoseconds(problem, *choice->integers, *integers_, arch_), {}});
+  if (phases_) choice->phases = kernels::IntegerTransposedLayout::make(problem, *phases_);
+  if (tiles_) choice->tiles = kernels::IntegerConvLayout::make(problem, tiles_->kernel());
+  if (choice->phases || choice->tiles) {
+    const kernels::IntegerWork work = choice->phases ? integer_transposed_work(problem, *choice->phases, *phases_)
+                                                     : integer_conv_work(problem, *choice->tiles, *tiles_);
+    const kernels::IntegerConvKernel& kernel = choice->phases ? phases_->kernel() : tiles_->kernel();
+    name = in_integers, choice->nanoseconds = integer_nanoseconds(problem, work, kernel, arch_);
+    estimates.push_back({name, choice->nanoseconds, {}});
   }
   if (floats_ != nullptr) {
     ConvProblem plain = problem;
@@ -124,50 +146,46 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
     choice->floats = floats_->choose(plain, float_weights_.data());
     const double more =
         static_cast<double>(src_count(problem)) * kWidened + static_cast<double>(dst_count(problem)) * kFinished;
-    estimates.push_back({kDequantized, floats_->nanoseconds(*choice->floats) + more, {}});
+    const double nanoseconds = floats_->nanoseconds(*choice->floats) + more;
+    const bool is_faster = options_.implementation == kDequantized || nanoseconds < choice->nanoseconds;
+    if (estimates.empty() || (is_faster && options_.implementation != in_integers)) {
+      name = kDequantized, choice->nanoseconds = nanoseconds;
+      choice->phases.reset(), choice->tiles.reset();
+    } else {
+      choice->floats.reset();
+    }
+    estimates.push_back({kDequantized, nanoseconds, {}});
   }
-  choice->nanoseconds = kDirect * products(problem);
-  if (!estimates.empty()) choice->nanoseconds = estimates[0].nanoseconds;
-  const bool both = choice->integers && choice->floats != nullptr;
-  if (both && options_.implementation != kIntegerPhases &&
-      (options_.implementation == kDequantized || estimates[1].nanoseconds < estimates[0].nanoseconds)) {
-    choice->integers.reset();
-    choice->nanoseconds = estimates[1].nanoseconds;
-  } else if (both) {
-    choice->floats.reset();
-  }
-  if (!options_.choices.empty()) {
-    const char* const name = choice->integers            ? kIntegerPhases
-                             : choice->floats != nullptr ? kDequantized
-                                                         : kIntegerDirect;
-    log_choice(options_.choices, options_.node, problem, name, estimates);
-  }
+  if (!options_.choices.empty()) log_choice(options_.choices, options_.node, problem, name, estimates);
   return choice;
 }
 
 size_t QuantizedConvolution::scratch_bytes(const QuantizedChoice& choice, int threads) const {
-  if (choice.integers) {
-    return integer_transposed_scratch_bytes(choice.problem, *choice.integers, *integers_, threads);
-  }
+  if (choice.phases) return integer_transposed_scratch_bytes(choice.problem, *choice.phases, *phases_, threads);
+  if (choice.tiles) return integer_conv_scratch_bytes(choice.problem, *choice.tiles, *tiles_, threads);
   if (choice.floats == nullptr) return 0;
   return float_bytes(src_count(choice.problem)) + float_bytes(dst_count(choice.problem)) +
          floats_->scratch_bytes(*choice.floats, threads);
 }
 
-void QuantizedConvolution::run(const QuantizedChoice& choice, const IntegerTransposedOperands& operands, void* scratch,
+void QuantizedConvolution::run(const QuantizedChoice& choice, const IntegerResultOperands& operands, void* scratch,
                                const Parallel& parallel) const {
   if (choice.is_empty) return;
-  if (choice.integers) {
-    integer_transposed(choice.problem, *choice.integers, *integers_, result_, operands, scratch, parallel);
+  if (choice.phases) {
+    integer_transposed(choice.problem, *choice.phases, *phases_, result_, operands, scratch, parallel);
+  } else if (choice.tiles) {
+    integer_conv_result(choice.problem, *choice.tiles, *tiles_, result_, operands, scratch, parallel);
   } else if (choice.floats != nullptr) {
     run_floats(choice, operands, scratch, parallel);
+  } else if (op_ == Op::kConv) {
+    integer_conv_result_direct(choice.problem, filter_, result_, operands, parallel);
   } else {
     integer_transposed_direct(choice.problem, filter_, result_, operands, parallel);
   }
 }
 
 // Sums of integers below 2^24 are exact in any order.
-void QuantizedConvolution::run_floats(const QuantizedChoice& choice, const IntegerTransposedOperands& operands,
+void QuantizedConvolution::run_floats(const QuantizedChoice& choice, const IntegerResultOperands& operands,
                                       void* scratch, const Parallel& parallel) const {
   const ConvProblem& p = choice.problem;
   const int64_t src = product_of(p.src_size, p.ndims), dst = product_of(p.dst_size, p.ndims);
@@ -185,6 +203,7 @@ void QuantizedConvolution::run_floats(const QuantizedChoice& choice, const Integ
     const float* const row = floats(sums, i * dst);
     args.sums = &row, args.phases = 1, args.count = dst;
     args.y = static_cast<unsigned char*>(operands.y) + i * dst * bytes;
+    if (operands.biases != nullptr) args.biases = operands.biases + i % p.oc * dst;
     if (operands.residual != nullptr) args.residual = static_cast<const unsigned char*>(operands.residual) + i * dst;
     result_(operands.type, args);
   });

@@ -1,5 +1,5 @@
-// One node's transposed convolution of 8-bit integers, by the implementation that is fastest: in integers, or in floats
-// where these are exact. All give the same results.
+// One node's convolution of 8-bit integers, in either direction, by the implementation that is fastest: in integers, or
+// in floats where these are exact. All give the same results.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +17,26 @@
 namespace ortconv {
 
 // Names of the implementations that can be asked for.
-constexpr const char *kIntegerPhases = "integer_phases", *kDequantized = "dequantized";
+constexpr const char *kIntegerPhases = "integer_phases", *kIntegerTiles = "integer_tiles",
+                     *kDequantized = "dequantized";
 
 // What computes the runs of one problem.
 struct QuantizedChoice {
   ConvProblem problem;
-  bool is_empty = false;                                     // there is no dst
-  double nanoseconds = 0;                                    // that it is estimated to take on one thread
-  std::optional<kernels::IntegerTransposedLayout> integers;  // by output phase
-  std::shared_ptr<const ConvChoice> floats;                  // as floats; if there is neither, directly
+  bool is_empty = false;   // there is no dst
+  double nanoseconds = 0;  // that it is estimated to take on one thread
+  // One of these; if there is none, directly.
+  std::optional<kernels::IntegerTransposedLayout> phases;
+  std::optional<kernels::IntegerConvLayout> tiles;
+  std::shared_ptr<const ConvChoice> floats;
 };
 
 // Immutable after creation: concurrent runs may share it.
 class QuantizedConvolution {
  public:
   // `problem` holds what weight_problem() sets, and the begin paddings. The weights `filter` have to live as long.
-  QuantizedConvolution(const ConvProblem& problem, const kernels::IntegerConvFilter& filter, const ArchFlags& arch,
-                       ConvOptions options);
+  QuantizedConvolution(kernels::Op op, const ConvProblem& problem, const kernels::IntegerConvFilter& filter,
+                       const ArchFlags& arch, ConvOptions options);
 
   // Decides for a complete problem what computes its runs.
   std::shared_ptr<const QuantizedChoice> choose(const ConvProblem& problem) const;
@@ -41,18 +44,20 @@ class QuantizedConvolution {
   // Bytes of 64-byte aligned scratch that a run on so many threads needs.
   size_t scratch_bytes(const QuantizedChoice& choice, int threads) const;
 
-  void run(const QuantizedChoice& choice, const kernels::IntegerTransposedOperands& operands, void* scratch,
+  void run(const QuantizedChoice& choice, const kernels::IntegerResultOperands& operands, void* scratch,
            const Parallel& parallel) const;
 
  private:
-  void run_floats(const QuantizedChoice& choice, const kernels::IntegerTransposedOperands& operands, void* scratch,
+  void run_floats(const QuantizedChoice& choice, const kernels::IntegerResultOperands& operands, void* scratch,
                   const Parallel& parallel) const;
 
+  kernels::Op op_;
   kernels::IntegerConvFilter filter_;
   ArchFlags arch_;
   ConvOptions options_;
   const kernels::IntegerResultKernel& result_;
-  std::optional<kernels::IntegerTransposedWeights> integers_;
+  std::optional<kernels::IntegerTransposedWeights> phases_;  // of a transposed convolution
+  std::optional<kernels::IntegerConvWeights> tiles_;         // of one that is not
   std::vector<float> float_weights_;
   std::unique_ptr<Convolution> floats_;  // null where sums may be rounded
 };

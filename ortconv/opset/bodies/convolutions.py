@@ -14,6 +14,7 @@ from ortconv.opset.convolution_terms import ACTIVATION
 
 __all__ = [
     "ACTIVATION_NUMBERS",
+    "AXES",
     "CAST_LIKE",
     "EXACT",
     "OLDEST",
@@ -80,7 +81,7 @@ def padded_transposed_convolution(opset: int, operands: str) -> str:
         opset: The version of ai.onnx.
         operands: Nodes that compute Xa and Wa, data and weights that accumulate in float.
     """
-    return _in_opset(opset, "".join([_AXES, operands, _FULL[False], _PADDED, _CONV_TRANSPOSE_BY_CONV]))
+    return _in_opset(opset, "".join([AXES, operands, _FULL[False], _PADDED, _CONV_TRANSPOSE_BY_CONV]))
 
 
 def _body(opset: int, switches: _Switches, geometry: str, *, transposed: bool, residual: bool = False) -> str:
@@ -116,7 +117,7 @@ _NUMBERS = """
   two = Constant <value: tensor = int64[1] {2}> ()
 """
 
-_AXES = f"""{_NUMBERS}
+AXES = f"""{_NUMBERS}
   s = Constant <value_ints: ints = @strides> ()
   spatial = Shape (s)
   start = Constant <value_int = 2> ()
@@ -125,8 +126,9 @@ _AXES = f"""{_NUMBERS}
   rank_scalar = Squeeze (rank, zero)
   axes = Range (start, rank_scalar, step)
 """
+"""Nodes that compute the spatial axes."""
 
-_PRELUDE = f"""{_AXES}
+_PRELUDE = f"""{AXES}
   Xt = Transpose <perm: ints = @x_perm> (X)
   Wt = Transpose <perm: ints = @w_perm> (W)
   Xa = Cast <to: int = @accumulation_type> (Xt)

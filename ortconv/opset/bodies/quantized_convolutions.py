@@ -1,19 +1,20 @@
-"""The text of the function bodies of the transposed convolutions of 8-bit integers: standard ONNX.
+"""The text of the function bodies of the convolutions of 8-bit integers to quantized results: standard ONNX.
 
 The integers are convolved as floats, so the sums are exact as long as their parts stay below 2^24. There are no
-QuantizeLinear and DequantizeLinear around the ConvTranspose, between which ONNX Runtime would round weights.
+QuantizeLinear and DequantizeLinear around the convolution, between which ONNX Runtime would round weights.
 """
 
 from __future__ import annotations
 
 from ortconv.opset.bodies.convolutions import (
     ACTIVATION_NUMBERS,
+    AXES,
     REFUSED,
     SAME_SHAPE,
     padded_transposed_convolution,
 )
 
-__all__ = ["OLDEST", "quantized", "transposed_convolution"]
+__all__ = ["OLDEST", "convolution", "quantized", "transposed_convolution"]
 
 OLDEST = 13
 """The oldest version of ai.onnx in which there is a body."""
@@ -27,15 +28,30 @@ _INTEGERS = """
   Wa = Sub (Wc, w_zero)
 """
 
-_SCALED = """
+_PRODUCTS = """
   inner = Sub (axes, one)
   minus_one = Constant <value: tensor = int64[1] {-1}> ()
   w_scales = Reshape (w_scale, minus_one)
   scales = Mul (x_scale, w_scales)
   scales_of_channels = Unsqueeze (scales, inner)
   Sv = Mul (S, scales_of_channels)
+"""
+
+_SCALED = f"""{_PRODUCTS}
   Br = Unsqueeze (B, inner)
   Sb = Add (Sv, Br)
+"""
+
+_CONVOLVED = """
+  S = Conv <strides: ints = @strides, pads: ints = @pads, dilations: ints = @dilations, group: int = @group> (Xa, Wa)
+"""
+
+_AFFINE = """
+  Vc = Clip (Vs, minimum, maximum)
+  factors = Unsqueeze (factor, inner)
+  addends = Unsqueeze (addend, inner)
+  Vf = Mul (Vc, factors)
+  Va = Add (Vf, addends)
 """
 
 _RESIDUAL = f"""
@@ -52,12 +68,22 @@ _ACTIVATED = f"{ACTIVATION_NUMBERS}  Vs = PRelu (V, slope)\n"
 
 
 def quantized(values: str) -> str:
-    """Returns nodes that quantize values to ``Y``, and refuse more than one scale and zero point."""
+    """Returns nodes that quantize values to ``Y``, and refuse scales and zero points but a scalar or [1]."""
     return f"""
-  one_number = Constant <value: tensor = int64[0] {{}}> ()
-  ys = Reshape (y_scale, one_number)
-  yz = Reshape (y_zero_point, one_number)
+  least = Constant <value: tensor = int64[2] {{0, 0}}> ()
+{_number("y_scale", "ys")}{_number("y_zero_point", "yz")}
   Y = QuantizeLinear ({values}, ys, yz)
+"""
+
+
+def _number(name: str, scalar: str) -> str:
+    """Returns nodes that make a scalar of one number; there is no third of two zeros, for two axes or more."""
+    return f"""
+  {scalar}_shape = Shape ({name})
+  {scalar}_rank = Shape ({scalar}_shape)
+  {scalar}_zero = Gather (least, {scalar}_rank)
+  {scalar}_none = ConstantOfShape <value: tensor = int64[1] {{0}}> ({scalar}_zero)
+  {scalar} = Reshape ({name}, {scalar}_none)
 """
 
 
@@ -80,6 +106,13 @@ def transposed_convolution(opset: int, *, is_quantized: bool, residual: bool) ->
             _ACTIVATED,
             end if is_quantized else "  Y = Clip (Vs, minimum, maximum)\n",
         ]
+    )
+
+
+def convolution() -> str:
+    """Returns the nodes of the body of QLinearConvolution."""
+    return "".join(
+        [AXES, _INTEGERS, _CONVOLVED, _PRODUCTS, "  V = Add (Sv, B)\n", _ACTIVATED, _AFFINE, quantized("Va")]
     )
 
 

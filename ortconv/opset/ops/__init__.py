@@ -15,6 +15,7 @@ from ortconv.opset.ops.inverse_stft import INVERSE_STFT
 from ortconv.opset.ops.matmul_codebook import MATMUL_CODEBOOK
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
 from ortconv.opset.ops.overlap_add import OVERLAP_ADD
+from ortconv.opset.ops.qlinear_convolution import QLINEAR_CONVOLUTION
 from ortconv.opset.ops.quantized_transposed_convolutions import (
     QLINEAR_TRANSPOSED_CONVOLUTION,
     QLINEAR_TRANSPOSED_CONVOLUTION_ADD,
@@ -37,6 +38,7 @@ CONVOLUTIONS = (
 OPERATORS = (
     *CONVOLUTIONS,
     CONV_INTEGER_TO_FLOAT,
+    QLINEAR_CONVOLUTION,
     TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT,
     QLINEAR_TRANSPOSED_CONVOLUTION,
     QLINEAR_TRANSPOSED_CONVOLUTION_ADD,

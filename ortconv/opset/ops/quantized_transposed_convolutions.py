@@ -36,17 +36,23 @@ from ortconv.opset.reference.quantized_convolutions import (
 )
 
 __all__ = [
+    "ACTIVATED",
     "QLINEAR_TRANSPOSED_CONVOLUTION",
     "QLINEAR_TRANSPOSED_CONVOLUTION_ADD",
+    "QUANTIZED",
+    "RESULT",
     "TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT",
+    "TYPES",
+    "check_numbers",
+    "quantize",
 ]
 
 _SUMS = """V = (the sum over taps of (X - x_zero_point) * (W - w_zero_point)) * (x_scale * w_scale) + B, where W is
 [C, M/group, kernel...], and scale and bias are those of output channel M. The sums are those of TransposedConvolution
 with the same attributes, exact in 32 bits, which wrap; positions that no kernel tap reaches are 0. Every operation
 after them is rounded to float."""
-_ACTIVATED = "the activation: times slope if negative, then clipped"
-_QUANTIZED = "quantized as QuantizeLinear does: V / y_scale, rounded to the nearest, ties to even, + y_zero_point."
+ACTIVATED = "the activation: times slope if negative, then clipped"
+QUANTIZED = "quantized as QuantizeLinear does: V / y_scale, rounded to the nearest, ties to even, + y_zero_point."
 
 _INTEGERS = (TensorProto.UINT8, TensorProto.INT8)
 _Kind = onnx.defs.OpSchema.AttrType
@@ -64,9 +70,9 @@ _OPERANDS = (
     Formal("w_scale", "F", "One number, or one for each output channel: [M]."),
     Formal("w_zero_point", "T2", "One number."),
 )
-_RESULT = (Formal("y_scale", "F", "One number."), Formal("y_zero_point", "T3", "One number."))
+RESULT = (Formal("y_scale", "F", "One number."), Formal("y_zero_point", "T3", "One number."))
 _BIAS = Formal("B", "F", "Bias [M].")
-_TYPES = {
+TYPES = {
     "T1": Type(_INTEGERS, "Integers of the data."),
     "T2": Type(_INTEGERS, "Integers of the weights."),
     "T3": Type(_INTEGERS, "Integers of the result."),
@@ -97,7 +103,7 @@ def _operator(
     return Operator(
         name=name,
         doc=f"{_SUMS} {doc}",
-        types={name: type_ for name, type_ in _TYPES.items() if any(each.type == name for each in formals)},
+        types={name: type_ for name, type_ in TYPES.items() if any(each.type == name for each in formals)},
         inputs=formals,
         output=result,
         attributes=_ATTRIBUTES,
@@ -108,11 +114,12 @@ def _operator(
             opset, is_quantized="y_scale" in names, residual="R" in names
         ),
         reference=reference,
-        epilogue=None if sums is None else Epilogue(sums, (), _quantize, tuple(each.name for each in _RESULT)),
+        epilogue=None if sums is None else Epilogue(sums, (), quantize, tuple(each.name for each in RESULT)),
     )
 
 
-def _quantize(attributes: Mapping[str, Any], sums: np.dtype[Any]) -> str:
+def quantize(attributes: Mapping[str, Any], sums: np.dtype[Any]) -> str:
+    """Returns the nodes of an `Epilogue` that quantizes."""
     return quantized_convolutions.quantized("sums")
 
 
@@ -131,7 +138,7 @@ def _infer(node: InferredNode, names: tuple[str, ...]) -> list[Dim] | None:
     channels = transposed_channels(node, data[1], weights, node.positive("group"))
     for index, name in enumerate(names):
         if name.endswith(("_scale", "_zero_point")):
-            _check_numbers(node, index, name, channels if name == "w_scale" else 1)
+            check_numbers(node, index, name, channels if name == "w_scale" else 1)
     bias = node.dims(names.index("B"))
     if bias is not None and (len(bias) != 1 or differ(bias[0], channels)):
         raise node.fail(f"B has shape {bias}; allowed: [{'M' if channels is None else channels}]")
@@ -144,7 +151,8 @@ def _infer(node: InferredNode, names: tuple[str, ...]) -> list[Dim] | None:
     return None if x is None and w is None else y
 
 
-def _check_numbers(node: InferredNode, index: int, name: str, count: Dim) -> None:
+def check_numbers(node: InferredNode, index: int, name: str, count: Dim) -> None:
+    """Refuses the shape of an input that is not one number, or one for each of `count` channels: [count]."""
     given = node.dims(index)
     if given is None or len(given) == 0 or (len(given) == 1 and not (differ(given[0], 1) and differ(given[0], count))):
         return
@@ -154,23 +162,23 @@ def _check_numbers(node: InferredNode, index: int, name: str, count: Dim) -> Non
 
 TRANSPOSED_CONVOLUTION_INTEGER_TO_FLOAT = _operator(
     "TransposedConvolutionIntegerToFloat",
-    f"Y is V after {_ACTIVATED}.",
+    f"Y is V after {ACTIVATED}.",
     (_BIAS,),
     Formal("Y", "F", "The result [N, M, spatial...]."),
     transposed_convolution_integer_to_float,
 )
 QLINEAR_TRANSPOSED_CONVOLUTION = _operator(
     "QLinearTransposedConvolution",
-    f"Y is V after {_ACTIVATED}; then it is {_QUANTIZED}",
-    (*_RESULT, _BIAS),
+    f"Y is V after {ACTIVATED}; then it is {QUANTIZED}",
+    (*RESULT, _BIAS),
     Formal("Y", "T3", "The result [N, M, spatial...]."),
     qlinear_transposed_convolution,
     transposed_convolution_integer_to_float,
 )
 QLINEAR_TRANSPOSED_CONVOLUTION_ADD = _operator(
     "QLinearTransposedConvolutionAdd",
-    f"Y is V + (R - r_zero_point) * r_scale after {_ACTIVATED}; then it is {_QUANTIZED}",
-    (*_RESULT, _BIAS, *_RESIDUAL),
+    f"Y is V + (R - r_zero_point) * r_scale after {ACTIVATED}; then it is {QUANTIZED}",
+    (*RESULT, _BIAS, *_RESIDUAL),
     Formal("Y", "T3", "The result [N, M, spatial...]."),
     qlinear_transposed_convolution_add,
     sums_with_residual,

@@ -1,4 +1,4 @@
-"""The NumPy references of the transposed convolutions of 8-bit integers."""
+"""The NumPy references of the convolutions of 8-bit integers to quantized results."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ortconv.opset.reference.convolutions import conv_transpose
+from ortconv.convolution_arithmetic import AutoPad
+from ortconv.opset.reference.convolutions import conv, conv_transpose
 from ortconv.opset.reference.operands import Array, activated, checked_activation
 
 __all__ = [
+    "affine_sums",
+    "qlinear_convolution",
     "qlinear_transposed_convolution",
     "qlinear_transposed_convolution_add",
     "sums_with_residual",
@@ -19,7 +22,7 @@ __all__ = [
 
 
 _SCALES_OF_Y, _BIAS = 6, 8
-"""Positions of y_scale and the bias among the inputs of QLinearTransposedConvolution."""
+"""Positions of y_scale and the bias among the inputs of QLinearTransposedConvolution and QLinearConvolution."""
 
 
 def transposed_convolution_integer_to_float(
@@ -115,6 +118,74 @@ def sums_with_residual(*operands: Array, activation: Sequence[float], **window: 
     return _activated(sums + shifted.astype(np.float32) * _number("r_scale", scale), activation)
 
 
+def qlinear_convolution(*operands: Array, **attributes: Any) -> Array:
+    """Convolution of 8-bit integers with a bias, an activation, and a scale and a bias behind it, quantized.
+
+    Args:
+        *operands: x, x_scale, x_zero_point, w, w_scale and w_zero_point; y_scale and y_zero_point, one number each;
+            what `affine_sums` has in addition.
+        **attributes: As for `affine_sums`, like the other operands.
+
+    Returns:
+        [N, M, Y...], integers in the type of y_zero_point.
+
+    Raises:
+        ValueError: As there.
+    """
+    return _quantized(
+        affine_sums(*operands[:_SCALES_OF_Y], *operands[_BIAS:], **attributes), *operands[_SCALES_OF_Y:_BIAS]
+    )
+
+
+def affine_sums(
+    x: Array,
+    x_scale: Array,
+    x_zero_point: Array,
+    w: Array,
+    w_scale: Array,
+    w_zero_point: Array,
+    bias: Array,
+    factor: Array,
+    addend: Array,
+    *,
+    activation: Sequence[float],
+    **window: Any,
+) -> Array:
+    """The same before it is quantized.
+
+    Args:
+        x: Data [N, C, X...], integers of any type.
+        x_scale: One number of float32.
+        x_zero_point: One number.
+        w: Weights [M, C/group, K...], integers of any type.
+        w_scale: One number of float32, or [M].
+        w_zero_point: One number.
+        bias: [M, 1...] of float32, or [M, Y...].
+        factor: [M] of float32.
+        addend: [M] of float32.
+        activation: Slope, minimum and maximum.
+        **window: strides, dilations, group and pads, as `conv` takes them.
+
+    Returns:
+        [N, M, Y...], of float32.
+
+    Raises:
+        ValueError: A shape or attribute contradicts the above, or the kernel exceeds the padded input.
+    """
+    shifted = _shifted(x, x_zero_point, w, w_zero_point)
+    plain = list(range(x.ndim))
+    sums = conv(*shifted, auto_pad=AutoPad.NOTSET, **window, x_perm=plain, w_perm=plain, y_perm=plain)
+    channels, ones = sums.shape[1], [1] * (x.ndim - 2)
+    if bias.shape not in ((channels, *ones), sums.shape[1:]):
+        raise ValueError(f"B has shape {list(bias.shape)}; allowed: {[channels, *ones]}, or {list(sums.shape[1:])}")
+    for name, numbers in (("factor", factor), ("addend", addend)):
+        if numbers.shape != (channels,):
+            raise ValueError(f"{name} has shape {list(numbers.shape)}; allowed: [{channels}]")
+    values = _activated(_scaled(sums, x_scale, w_scale) + bias, activation)
+    result: Array = values * factor.reshape(-1, *ones) + addend.reshape(-1, *ones)
+    return result
+
+
 def _scaled_sums(
     x: Array,
     x_scale: Array,
@@ -125,20 +196,29 @@ def _scaled_sums(
     bias: Array,
     **window: Any,
 ) -> Array:
-    shifted = [
-        each.astype(np.int32) - _number(name, zero).astype(np.int32)
-        for each, name, zero in ((x, "x_zero_point", x_zero_point), (w, "w_zero_point", w_zero_point))
-    ]
+    shifted = _shifted(x, x_zero_point, w, w_zero_point)
     plain = list(range(x.ndim))
     sums = conv_transpose(*shifted, **window, x_perm=plain, w_perm=plain, y_perm=plain)
     channels = sums.shape[1]
-    if w_scale.shape not in ((), (1,), (channels,)):
-        raise ValueError(f"w_scale has shape {list(w_scale.shape)}; allowed: one number, or [{channels}]")
     if bias.shape != (channels,):
         raise ValueError(f"B has shape {list(bias.shape)}; allowed: [{channels}]")
-    ones = [1] * (x.ndim - 2)
-    scale = (_number("x_scale", x_scale) * w_scale.reshape(-1)).reshape(-1, *ones)
-    result: Array = sums.astype(np.float32) * scale + bias.reshape(-1, *ones)
+    return _scaled(sums, x_scale, w_scale) + bias.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _shifted(x: Array, x_zero_point: Array, w: Array, w_zero_point: Array) -> list[Array]:
+    """Returns data and weights in int32, without their zero points."""
+    return [
+        each.astype(np.int32) - _number(name, zero).astype(np.int32)
+        for each, name, zero in ((x, "x_zero_point", x_zero_point), (w, "w_zero_point", w_zero_point))
+    ]
+
+
+def _scaled(sums: Array, x_scale: Array, w_scale: Array) -> Array:
+    channels = sums.shape[1]
+    if w_scale.shape not in ((), (1,), (channels,)):
+        raise ValueError(f"w_scale has shape {list(w_scale.shape)}; allowed: one number, or [{channels}]")
+    scale = (_number("x_scale", x_scale) * w_scale.reshape(-1)).reshape(-1, *[1] * (sums.ndim - 2))
+    result: Array = sums.astype(np.float32) * scale
     return result
 
 

@@ -7,7 +7,6 @@ What follows it up to a QuantizeLinear belongs to it: the Add of a dequantized r
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +19,13 @@ from ortconv.opset.convolution_terms import ACTIVATION, NO_ACTIVATION
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.transposed_convolution import TRANSPOSED_CONVOLUTION
 from ortconv.opset.ops.transposed_convolution_add import TRANSPOSED_CONVOLUTION_ADD
+from ortconv.passes.quantization.activations import leaky_slope
 
-__all__ = ["Quantized", "TransposedLayer", "quantized_type", "read"]
+__all__ = ["Quantized", "TransposedLayer", "only_user", "quantized_type", "read"]
 
 Ints = tuple[int, ...]
 
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
-_DEFAULT_SLOPE = 0.01
 _OWN = {TRANSPOSED_CONVOLUTION.name: 2, TRANSPOSED_CONVOLUTION_ADD.name: 3}
 """Ops of ours that a layer may be, and which input is the bias."""
 
@@ -201,7 +200,7 @@ def _with_consumers(layer: TransposedLayer) -> TransposedLayer:
     taken, after = layer, list[ir.Node]()
     value = layer.node.outputs[0]
     to_float = layer
-    while (user := _only_user(value)) is not None:
+    while (user := only_user(value)) is not None:
         if user.op_type == "QuantizeLinear":
             if _quantizes(user, value, taken):
                 return dataclasses.replace(taken, quantizer=user, after=tuple(after))
@@ -228,9 +227,10 @@ def _grown(layer: TransposedLayer, user: ir.Node, value: ir.Value) -> Transposed
                 return None
             return None if _static(value) is None else dataclasses.replace(layer, residual=residual)
         case "LeakyRelu":
-            slope = float(np.float32(user.attributes.get_float("alpha", _DEFAULT_SLOPE)))
-            usable = not has_activation and math.isfinite(slope)
-            return dataclasses.replace(layer, activation=(slope, minimum, maximum)) if usable else None
+            found = leaky_slope(user)
+            if has_activation or found is None:
+                return None
+            return dataclasses.replace(layer, activation=(found, minimum, maximum))
         case "Relu" | "Clip":
             bounds = clip_range(user)
             if bounds is None:
@@ -266,7 +266,8 @@ def quantized_type(quantizer: ir.Node) -> ir.DataType | None:
     return ir.DataType(int(quantizer.attributes.get_int("output_dtype", 0)) or int(ir.DataType.UINT8))
 
 
-def _only_user(value: ir.Value) -> ir.Node | None:
+def only_user(value: ir.Value) -> ir.Node | None:
+    """Returns the only consumer of a value, an ai.onnx node of the same graph; None if there is another or none."""
     users = [user for user, _ in value.uses()]
     if len(users) != 1 or value.is_graph_output() or users[0].domain:
         return None

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <vector>
 
 #include "base/math.h"
 #include "base/parallel.h"
 #include "kernels/integer_conv/integer_conv.h"
+#include "kernels/integer_conv/result.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -34,9 +36,10 @@ struct Window {
 
 class Direct {
  public:
-  Direct(const ConvProblem& problem, const IntegerConvOperands& operands, const IntegerConvFilter& filter)
+  Direct(const ConvProblem& problem, const IntegerConvFilter& filter, Bytes x, int32_t x_zero)
       : problem_(problem),
-        operands_(operands),
+        x_(x),
+        x_zero_(x_zero),
         filter_(filter),
         inputs_(problem.ic / problem.g),
         outputs_(problem.oc / problem.g),
@@ -44,30 +47,29 @@ class Direct {
         taps_(inputs_ == 0 ? 0 : product_of(problem.ker, problem.ndims)),
         result_(product_of(problem.dst_size, problem.ndims)) {}
 
-  // Computes one row along the last axis, of one channel.
-  void row(int64_t item) const {
+  // Calls fn(column, sum) for one row along the last axis, of one channel.
+  template <class Fn>
+  void row(int64_t item, Fn fn) const {
     const ConvProblem& p = problem_;
     const int last = p.ndims - 1;
-    const int64_t width = p.dst_size[last], rows = result_ / width, image = item / rows / p.oc, m = item / rows % p.oc;
+    const int64_t rows = this->rows() / p.mb / p.oc;
     int64_t at[kMaxSpatial] = {};
     for (int64_t i = last, rest = item % rows; i-- > 0; rest /= p.dst_size[i]) at[i] = rest % p.dst_size[i];
-    const float scale = operands_.x_scale * operands_.w_scales[operands_.w_scale_count == 1 ? 0 : m];
-    const float bias = operands_.bias == nullptr ? 0 : operands_.bias[m];
-    float* const y = operands_.y + item * width;
-    for (; at[last] < width; ++at[last]) {
-      const auto sum = static_cast<int32_t>(sum_at(image, m, at));
-      y[at[last]] = static_cast<float>(sum) * scale + bias;
+    for (; at[last] < width(); ++at[last]) {
+      fn(at[last], static_cast<int32_t>(sum_at(item / rows / p.oc, channel(item), at)));
     }
   }
 
-  int64_t rows() const { return problem_.mb * problem_.oc * (result_ / problem_.dst_size[problem_.ndims - 1]); }
+  int64_t width() const { return problem_.dst_size[problem_.ndims - 1]; }
+  int64_t channel(int64_t item) const { return item * width() / result_ % problem_.oc; }
+  int64_t rows() const { return problem_.mb * problem_.oc * (result_ / width()); }
 
  private:
   uint32_t sum_at(int64_t image, int64_t m, const int64_t* at) const {
     const ConvProblem& p = problem_;
     Window window;
     if (inputs_ == 0 || !window.find(p, at)) return 0;
-    const Bytes &x = operands_.x, &w = filter_.w;
+    const Bytes& w = filter_.w;
     const int32_t zero = filter_.zero(m);
     const int64_t x_first = (image * p.ic + m / outputs_ * inputs_) * source_, w_first = m * inputs_ * taps_;
     int64_t tap[kMaxSpatial];
@@ -80,8 +82,7 @@ class Direct {
         weight = weight * p.ker[i] + tap[i];
       }
       for (int64_t c = 0; c < inputs_; ++c) {
-        const int32_t product =
-            (x[x_first + c * source_ + from] - operands_.x_zero) * (w[w_first + c * taps_ + weight] - zero);
+        const int32_t product = (x_[x_first + c * source_ + from] - x_zero_) * (w[w_first + c * taps_ + weight] - zero);
         sum += static_cast<uint32_t>(product);
       }
     } while (window.next(tap, p.ndims));
@@ -89,7 +90,8 @@ class Direct {
   }
 
   const ConvProblem& problem_;
-  const IntegerConvOperands& operands_;
+  const Bytes x_;
+  const int32_t x_zero_;
   const IntegerConvFilter& filter_;
   const int64_t inputs_, outputs_, source_, taps_, result_;
 };
@@ -98,8 +100,32 @@ class Direct {
 
 void integer_conv_direct(const ConvProblem& problem, const IntegerConvFilter& filter,
                          const IntegerConvOperands& operands, const Parallel& parallel) {
-  const Direct direct(problem, operands, filter);
-  for_each(parallel, direct.rows(), [&](int64_t item) { direct.row(item); });
+  const Direct direct(problem, filter, operands.x, operands.x_zero);
+  for_each(parallel, direct.rows(), [&](int64_t item) {
+    const int64_t m = direct.channel(item);
+    const float scale = operands.x_scale * operands.w_scales[operands.w_scale_count == 1 ? 0 : m];
+    const float bias = operands.bias == nullptr ? 0 : operands.bias[m];
+    float* const y = operands.y + item * direct.width();
+    direct.row(item, [&](int64_t column, int32_t sum) { y[column] = static_cast<float>(sum) * scale + bias; });
+  });
+}
+
+void integer_conv_result_direct(const ConvProblem& problem, const IntegerConvFilter& filter,
+                                const IntegerResultKernel& result, const IntegerResultOperands& operands,
+                                const Parallel& parallel) {
+  const Direct direct(problem, filter, operands.x, operands.x_zero);
+  const int64_t bytes = operands.type == ResultType::kFloat ? sizeof(float) : 1;
+  const int64_t image = problem.oc * product_of(problem.dst_size, problem.ndims);
+  for_each(parallel, direct.rows(), [&](int64_t item) {
+    std::vector<float> row(direct.width());
+    direct.row(item, [&](int64_t column, int32_t sum) { row[column] = static_cast<float>(sum); });
+    const float* const sums = row.data();
+    IntegerResultArgs args = integer_result_args(problem, operands, direct.channel(item));
+    args.sums = &sums, args.phases = 1, args.count = direct.width();
+    args.y = static_cast<unsigned char*>(operands.y) + item * direct.width() * bytes;
+    if (operands.biases != nullptr) args.biases = operands.biases + item * direct.width() % image;
+    result(operands.type, args);
+  });
 }
 
 }  // namespace ortconv::kernels

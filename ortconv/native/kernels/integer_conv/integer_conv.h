@@ -48,13 +48,14 @@ class IntegerConvWeights {
   // subtracted after the sums.
   const uint32_t* ones() const { return ones_.empty() ? nullptr : ones_.data(); }
 
-  // Of a kernel that saturates: what of a panel's lanes is not in lanes(), and the weights of these.
-  const std::vector<IntegerExcess>& excess(int64_t panel) const { return excess_[panel]; }
-  const uint32_t* excess_lanes(int64_t panel) const { return excess_lanes_[panel].data(); }
-  // How many lanes of a panel have some, on average over all panels; 0 for other kernels. Up to kMostExcess, the kernel
-  // that saturates, which multiplies twice as many numbers at once, takes less time than the others.
+  // Of a kernel that saturates: what is not in lanes(), for each row of a panel. Null for other kernels.
+  const std::vector<IntegerExcess>* excess(int64_t panel) const {
+    return excess_.empty() ? nullptr : excess_.data() + panel * kernel_.rows;
+  }
+  // How many of all lanes have some; 0 for other kernels. Up to kMostExcess, the kernel that saturates, which
+  // multiplies twice as many numbers at once, takes less time than the others.
   double excess_share() const;
-  static constexpr double kMostExcess = 0.3;
+  static constexpr double kMostExcess = 0.12;
 
   // What is subtracted from the sums of an output channel, given the zero point of x.
   IntegerChannel channel(int64_t index, const IntegerShift& shift) const;
@@ -70,9 +71,8 @@ class IntegerConvWeights {
   int64_t blocks_, panels_, stride_;
   std::vector<IntegerWindow> windows_;
   std::vector<uint32_t> lanes_, ones_;
-  std::vector<std::vector<IntegerExcess>> excess_;
-  std::vector<std::vector<uint32_t>> excess_lanes_;
-  std::vector<int32_t> sums_, zeros_;  // of each output channel, where the kernel takes bytes
+  std::vector<std::vector<IntegerExcess>> excess_;  // [panels of all groups][rows]
+  std::vector<int32_t> sums_, zeros_;               // of each output channel, where the kernel takes bytes
 };
 
 struct IntegerConvOperands {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/arch.h"
 
@@ -27,12 +28,13 @@ struct IntegerChannel {
   float scale, bias;
 };
 
-// A lane of weights whose numbers are not all in the panel: a kernel that saturates adds the rest afterwards.
+// What of a lane of weights is not in the panel: a kernel that saturates adds the products of this afterwards.
 struct IntegerExcess {
   int64_t tap, block;
+  uint32_t weights;
 };
 
-// Computes y[r][dst...] of `rows` channels for some vectors of outputs. Sums over all `blocks` lanes of channels of the
+// Computes y[r][dst...] of `rows` channels for vectors of outputs. Sums over all `blocks` lanes of channels of the
 // group.
 struct IntegerTileArgs {
   const uint32_t* src;  // [blocks][block_stride]; no alignment is needed
@@ -40,16 +42,14 @@ struct IntegerTileArgs {
   const int64_t* taps;  // the offset in src of each tap of the filter
   int64_t tap_count;
   const PositionVector* positions;
-  int count;                       // 1..vectors
+  int64_t count;                   // of vectors; a tile has as many as the kernel's vectors, and fewer at the end
   const uint32_t* weights;         // [tap][block][kernel's rows]
   int rows;                        // 1..kernel's rows
   const IntegerChannel* channels;  // one for each
   const int32_t* sums;             // of x, [count][lanes]; null where no channel needs them
   float* y;
   int64_t y_stride;
-  const IntegerExcess* excess;  // of kernels that saturate
-  int64_t excess_count;
-  const uint32_t* excess_weights;  // [excess][kernel's rows]
+  const std::vector<IntegerExcess>* excess;  // of each row, for kernels that saturate; null: none
 };
 
 // The same for one channel of a depthwise convolution, whose numbers are contiguous in src. A lane of weights holds
@@ -97,7 +97,7 @@ struct IntegerConvKernel {
   const char* name;
   int lanes, depth;
   int rows, vectors;  // most of a tile
-  void (*tile)(const IntegerTileArgs&);
+  void (*tiles)(const IntegerTileArgs&);
   // The sums of x that a tile needs, from weights of 1 for one row; null where zero points are subtracted earlier.
   void (*sums)(const IntegerTileArgs&, int32_t* out);
   void (*depthwise)(const IntegerDepthwiseArgs&);

@@ -64,21 +64,20 @@ ORTCONV_ALWAYS_INLINE inline void accumulate(const IntegerTileArgs& a, typename 
       }
     }
   }
-  if constexpr (!V::kSaturates) return;
-  w = a.excess_weights;
-  for (int64_t i = 0; i < a.excess_count; ++i, w += V::kRows) {
-    const uint32_t* const at = a.src + a.taps[a.excess[i].tap] + a.excess[i].block * a.block_stride;
-    ORTCONV_UNROLL
-    for (int j = 0; j < kCount; ++j) {
-      const typename V::Int x = V::load(at + a.positions[j].src);
+  if (!V::kSaturates || a.excess == nullptr) return;
+  ORTCONV_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    for (const IntegerExcess& excess : a.excess[r]) {
+      const uint32_t* const at = a.src + a.taps[excess.tap] + excess.block * a.block_stride;
+      const typename V::Int weights = V::broadcast(excess.weights);
       ORTCONV_UNROLL
-      for (int r = 0; r < kRows; ++r) sums[r][j] = V::dot(sums[r][j], x, V::broadcast(w[r]));
+      for (int j = 0; j < kCount; ++j) sums[r][j] = V::dot(sums[r][j], V::load(at + a.positions[j].src), weights);
     }
   }
 }
 
 template <class V, int kRows, int kCount>
-void integer_tile(const IntegerTileArgs& a) {
+ORTCONV_ALWAYS_INLINE inline void integer_tile(const IntegerTileArgs& a) {
   typename V::Int sums[kRows][kCount];
   accumulate<V, kRows, kCount>(a, sums);
   ORTCONV_UNROLL
@@ -99,11 +98,27 @@ void integer_tile(const IntegerTileArgs& a) {
   }
 }
 
-template <class V, int kCount>
-void integer_tile_of(const IntegerTileArgs& a) {
-  if (a.rows <= V::kRows / 4) return integer_tile<V, V::kRows / 4, kCount>(a);
-  if (a.rows <= V::kRows / 2) return integer_tile<V, V::kRows / 2, kCount>(a);
-  return integer_tile<V, V::kRows, kCount>(a);
+template <class V, int kRows>
+void integer_tiles_of(IntegerTileArgs a) {
+  for (; a.count >= V::kVectors; a.count -= V::kVectors) {
+    integer_tile<V, kRows, V::kVectors>(a);
+    a.positions += V::kVectors;
+    if (a.sums != nullptr) a.sums += V::kVectors * V::kLanes;
+  }
+  if (V::kVectors == 3 && a.count == 2) return integer_tile<V, kRows, 2>(a);
+  if (a.count == 1) integer_tile<V, kRows, 1>(a);
+}
+
+// What the excess of a row adds to its first output.
+inline uint32_t excess_sum(const IntegerTileArgs& a, int row) {
+  uint32_t sum = 0;
+  for (const IntegerExcess& excess : a.excess[row]) {
+    const uint32_t x = a.src[a.taps[excess.tap] + excess.block * a.block_stride + a.positions->src];
+    for (int shift = 0; shift < 32; shift += 8) {
+      sum += (x >> shift & 0xff) * static_cast<uint32_t>(static_cast<int8_t>(excess.weights >> shift));
+    }
+  }
+  return sum;
 }
 
 // A single output of each channel: a vector holds the weights of all rows for two lanes of the source.
@@ -128,13 +143,6 @@ void integer_single(const IntegerTileArgs& a) {
     sums[1] = V::dot(sums[1], V::halves(*at, 0), V::half(w));
     w += V::kRows;
   }
-  if constexpr (V::kSaturates) {
-    w = a.excess_weights;
-    for (int64_t i = 0; i < a.excess_count; ++i, w += V::kRows) {
-      const uint32_t* const at = a.src + a.taps[a.excess[i].tap] + a.excess[i].block * a.block_stride;
-      sums[0] = V::dot(sums[0], V::halves(at[a.positions->src], 0), V::half(w));
-    }
-  }
   int32_t all[kSums][V::kLanes];
   for (int i = 0; i < kSums; ++i) V::store(all[i], sums[i]);
   for (int r = 0; r < a.rows; ++r) {
@@ -143,6 +151,7 @@ void integer_single(const IntegerTileArgs& a) {
     for (int i = 0; i < kSums; ++i) {
       sum += static_cast<uint32_t>(all[i][r]) + static_cast<uint32_t>(all[i][V::kRows + r]);
     }
+    if constexpr (V::kSaturates) sum += excess_sum(a, r);
     if (a.sums != nullptr) sum -= static_cast<uint32_t>(channel.zero) * static_cast<uint32_t>(*a.sums);
     const auto number = static_cast<float>(static_cast<int32_t>(sum));
     a.y[r * a.y_stride + a.positions->dst] = number * channel.scale + channel.bias;
@@ -150,14 +159,14 @@ void integer_single(const IntegerTileArgs& a) {
 }
 
 template <class V>
-void integer_tile(const IntegerTileArgs& a) {
+void integer_tiles(const IntegerTileArgs& a) {
   if constexpr (V::kLanes == 2 * V::kRows) {
     if (a.count == 1 && a.positions->count == 1) return integer_single<V>(a);
   }
   static_assert(V::kVectors == 2 || V::kVectors == 3, "the kinds of tiles");
-  if (a.count == 1) return integer_tile_of<V, 1>(a);
-  if (a.count == 2) return integer_tile_of<V, 2>(a);
-  return integer_tile_of<V, V::kVectors>(a);
+  if (a.rows <= V::kRows / 4) return integer_tiles_of<V, V::kRows / 4>(a);
+  if (a.rows <= V::kRows / 2) return integer_tiles_of<V, V::kRows / 2>(a);
+  return integer_tiles_of<V, V::kRows>(a);
 }
 
 template <class V>
@@ -222,9 +231,9 @@ void integer_depthwise(const IntegerDepthwiseArgs& a) {
 
 template <class V>
 constexpr IntegerConvKernel integer_conv_kernel(const char* name) {
-  IntegerConvKernel kernel{name,          V::kLanes,       V::kDepth,    V::kRows,
-                           V::kVectors,   integer_tile<V>, nullptr,      integer_depthwise<V>,
-                           V::interleave, V::widen,        V::kSaturates};
+  IntegerConvKernel kernel{name,          V::kLanes,        V::kDepth,    V::kRows,
+                           V::kVectors,   integer_tiles<V>, nullptr,      integer_depthwise<V>,
+                           V::interleave, V::widen,         V::kSaturates};
   if constexpr (kTakesBytes<V>) kernel.sums = integer_sums<V>;
   return kernel;
 }

@@ -25,7 +25,7 @@ struct Segment {
 class Driver {
  public:
   Driver(const ConvProblem& problem, const IntegerTransposedLayout& layout, const IntegerTransposedWeights& weights,
-         const IntegerResultKernel& result, const IntegerTransposedOperands& operands, void* scratch,
+         const IntegerResultKernel& result, const IntegerResultOperands& operands, void* scratch,
          const Parallel& parallel)
       : p_(problem),
         layout_(layout),
@@ -98,7 +98,7 @@ class Driver {
   const IntegerConvWeights& any_;
   const IntegerConvKernel& kernel_;
   const IntegerResultKernel& result_;
-  const IntegerTransposedOperands& operands_;
+  const IntegerResultOperands& operands_;
   IntegerChannel* channels_;  // [phase][oc]
   unsigned char* src_;
   const Parallel& parallel_;
@@ -180,8 +180,7 @@ void Driver::tiles() {
 void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer, int64_t panel, int64_t last) {
   const std::vector<Segment> stored = segments(first, count, outer);
   if (stored.empty()) return;
-  const int64_t outputs = p_.oc / p_.g, lanes = kernel_.lanes, row = row_floats(count),
-                phase_stride = kernel_.rows * row;
+  const int64_t outputs = p_.oc / p_.g, row = row_floats(count), phase_stride = kernel_.rows * row;
   std::vector<float> sums(width_ * phase_stride + IntegerResultArgs::kReadBeyond);
   std::vector<int32_t> of_src(any_.ones() == nullptr ? 0 : width_ * row);
   IntegerTileArgs args{};
@@ -190,15 +189,10 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
   const std::vector<PositionVector> vectors = shifted_positions(first, count);
   args.src = reinterpret_cast<const uint32_t*>(src_) + group * args.blocks * args.block_stride;
   args.y_stride = row;
-  const auto each_tile = [&](int64_t phase, auto&& fn) {
+  args.positions = vectors.data(), args.count = count;
+  const auto set_taps = [&](int64_t phase) {
     const std::vector<int64_t>& taps = layout_.taps[outer * width_ + phase];
-    args.taps = taps.data();
-    args.tap_count = static_cast<int64_t>(taps.size());
-    for (int64_t i = 0; i < count; i += kernel_.vectors) {
-      args.positions = vectors.data() + i;
-      args.count = static_cast<int>(std::min<int64_t>(kernel_.vectors, count - i));
-      fn(phase * row + i * lanes);
-    }
+    args.taps = taps.data(), args.tap_count = static_cast<int64_t>(taps.size());
   };
   const auto weights_of = [&](int64_t phase) -> const std::optional<IntegerConvWeights>& {
     return weights_.phases()[outer * width_ + phase].weights;
@@ -207,7 +201,8 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
     for (int64_t phase = 0; phase < width_; ++phase) {
       if (!weights_of(phase)) continue;
       args.weights = weights_of(phase)->ones();
-      each_tile(phase, [&](int64_t at) { kernel_.sums(args, of_src.data() + at); });
+      set_taps(phase);
+      kernel_.sums(args, of_src.data() + phase * row);
     }
   }
   for (; panel < last; ++panel) {
@@ -217,17 +212,12 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
       if (!weights_of(phase)) continue;  // its sums stay zeros
       const int64_t index = group * any_.panels() + panel;
       args.weights = weights_of(phase)->lanes(index);
-      if (kernel_.saturates) {
-        const std::vector<IntegerExcess>& excess = weights_of(phase)->excess(index);
-        args.excess = excess.data(), args.excess_count = static_cast<int64_t>(excess.size());
-        args.excess_weights = weights_of(phase)->excess_lanes(index);
-      }
+      args.excess = weights_of(phase)->excess(index);
       args.channels = channels_ + (outer * width_ + phase) * p_.oc + channel;
       args.y = sums.data() + phase * phase_stride;
-      each_tile(phase, [&](int64_t at) {
-        args.sums = of_src.empty() ? nullptr : of_src.data() + at;
-        kernel_.tile(args);
-      });
+      args.sums = of_src.empty() ? nullptr : of_src.data() + phase * row;
+      set_taps(phase);
+      kernel_.tiles(args);
     }
     for (int r = 0; r < args.rows; ++r) store(channel + r, stored, sums.data() + r * row, phase_stride);
   }
@@ -301,16 +291,6 @@ std::vector<PositionVector> Driver::shifted_positions(int64_t first, int64_t cou
 
 }  // namespace
 
-IntegerResultArgs integer_result_args(const ConvProblem& problem, const IntegerTransposedOperands& o, int64_t m) {
-  IntegerResultArgs args{};
-  args.scale = o.x_scale * o.w_scales[o.w_scale_count == 1 ? 0 : m];
-  args.bias = o.bias[m];
-  args.activation = problem.activation;
-  args.residual_scale = o.residual_scale, args.residual_zero = o.residual_zero;
-  args.y_scale = o.y_scale, args.y_zero = o.y_zero;
-  return args;
-}
-
 size_t integer_transposed_scratch_bytes(const ConvProblem& problem, const IntegerTransposedLayout& layout,
                                         const IntegerTransposedWeights& weights, int threads) {
   const size_t channels = Driver::channel_bytes(problem, weights);
@@ -322,23 +302,15 @@ size_t integer_transposed_scratch_bytes(const ConvProblem& problem, const Intege
   return channels + arranged_bytes(layout.layout, problem.g * weights.any()->blocks(), sizeof(uint32_t));
 }
 
-IntegerTransposedWork integer_transposed_work(const ConvProblem& p, const IntegerTransposedLayout& layout,
-                                              const IntegerTransposedWeights& weights) {
+IntegerWork integer_transposed_work(const ConvProblem& p, const IntegerTransposedLayout& layout,
+                                    const IntegerTransposedWeights& weights) {
   const IntegerConvWeights& any = *weights.any();
-  const IntegerConvKernel& kernel = any.kernel();
-  const int64_t outputs = p.oc / p.g, whole = outputs / kernel.rows * kernel.rows, rest = outputs - whole;
-  // The last panel has a quarter, a half or all of its rows.
-  const int64_t partial = rest == 0 ? 0
-                                    : std::max(kernel.rows / 4 *
-                                                   (rest > kernel.rows / 2   ? 4
-                                                    : rest > kernel.rows / 4 ? 2
-                                                                             : 1),
-                                               1);
+  const int64_t computed = computed_rows(any.kernel(), p.oc / p.g);
   const auto images = static_cast<double>(p.mb), vectors = static_cast<double>(layout.layout.positions.size());
-  IntegerTransposedWork work{};
-  const double passes = 1 + weights.excess_share();
+  IntegerWork work{};
+  const double passes = passes_of(weights.excess_share());
   for (const std::vector<int64_t>& taps : layout.taps) {
-    const auto rows = static_cast<double>(any.depthwise() ? p.oc : p.g * (whole + partial) * any.blocks());
+    const auto rows = static_cast<double>(any.depthwise() ? p.oc : p.g * computed * any.blocks());
     work.dots += passes * images * vectors * static_cast<double>(taps.size()) * rows;
   }
   const double planes = static_cast<double>(layout.layout.planes) * static_cast<double>(layout.layout.plane);
@@ -349,7 +321,7 @@ IntegerTransposedWork integer_transposed_work(const ConvProblem& p, const Intege
 
 void integer_transposed(const ConvProblem& problem, const IntegerTransposedLayout& layout,
                         const IntegerTransposedWeights& weights, const IntegerResultKernel& result,
-                        const IntegerTransposedOperands& operands, void* scratch, const Parallel& parallel) {
+                        const IntegerResultOperands& operands, void* scratch, const Parallel& parallel) {
   Driver(problem, layout, weights, result, operands, scratch, parallel).run();
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/parallel.h"
 #include "kernels/integer_conv/integer_conv.h"
-#include "kernels/integer_result/integer_result.h"
+#include "kernels/integer_conv/result.h"
 
 namespace ortconv::kernels {
 
@@ -71,43 +71,19 @@ struct IntegerTransposedLayout {
   std::vector<std::vector<int64_t>> taps;  // of each phase: offsets in the arranged source, as its weights want them
 };
 
-struct IntegerTransposedOperands {
-  Bytes x;
-  int32_t x_zero;
-  float x_scale;
-  const float* w_scales;
-  int64_t w_scale_count;  // 1 or oc
-  const float* bias;
-  const void* residual;  // null: none
-  float residual_scale;
-  int32_t residual_zero;
-  void* y;
-  ResultType type;
-  float y_scale;
-  int32_t y_zero;
-};
-
-// What becomes of a row of exact sums of output channel m.
-IntegerResultArgs integer_result_args(const ConvProblem& problem, const IntegerTransposedOperands& operands, int64_t m);
-
 // `scratch` is 64-byte aligned and has integer_transposed_scratch_bytes.
 void integer_transposed(const ConvProblem& problem, const IntegerTransposedLayout& layout,
                         const IntegerTransposedWeights& weights, const IntegerResultKernel& result,
-                        const IntegerTransposedOperands& operands, void* scratch, const Parallel& parallel);
+                        const IntegerResultOperands& operands, void* scratch, const Parallel& parallel);
 size_t integer_transposed_scratch_bytes(const ConvProblem& problem, const IntegerTransposedLayout& layout,
                                         const IntegerTransposedWeights& weights, int threads);
 
-// What a run does, in counts that take time: dot products of whole vectors of lanes, lanes of the source that are
-// arranged, and calls for a row of outputs.
-struct IntegerTransposedWork {
-  double dots, arranged, rows;
-};
-IntegerTransposedWork integer_transposed_work(const ConvProblem& problem, const IntegerTransposedLayout& layout,
-                                              const IntegerTransposedWeights& weights);
+IntegerWork integer_transposed_work(const ConvProblem& problem, const IntegerTransposedLayout& layout,
+                                    const IntegerTransposedWeights& weights);
 
 // The same straight from the source, for every problem: slow, but copies nothing.
 void integer_transposed_direct(const ConvProblem& problem, const IntegerConvFilter& filter,
-                               const IntegerResultKernel& result, const IntegerTransposedOperands& operands,
+                               const IntegerResultKernel& result, const IntegerResultOperands& operands,
                                const Parallel& parallel);
 
 }  // namespace ortconv::kernels

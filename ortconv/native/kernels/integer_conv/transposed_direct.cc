@@ -11,7 +11,7 @@ constexpr int64_t kColumns = 256;  // of a row that are summed before they are s
 
 class Direct {
  public:
-  Direct(const ConvProblem& problem, const IntegerConvFilter& filter, const IntegerTransposedOperands& operands)
+  Direct(const ConvProblem& problem, const IntegerConvFilter& filter, const IntegerResultOperands& operands)
       : p_(problem),
         filter_(filter),
         operands_(operands),
@@ -46,14 +46,14 @@ class Direct {
  private:
   const ConvProblem& p_;
   const IntegerConvFilter& filter_;
-  const IntegerTransposedOperands& operands_;
+  const IntegerResultOperands& operands_;
   const int64_t inputs_, outputs_, source_, taps_;
 };
 
 }  // namespace
 
 void integer_transposed_direct(const ConvProblem& p, const IntegerConvFilter& filter, const IntegerResultKernel& result,
-                               const IntegerTransposedOperands& operands, const Parallel& parallel) {
+                               const IntegerResultOperands& operands, const Parallel& parallel) {
   const Direct direct(p, filter, operands);
   const int last = p.ndims - 1;
   const int64_t width = p.dst_size[last], rows = product_of(p.dst_size, last);

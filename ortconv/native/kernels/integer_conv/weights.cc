@@ -5,6 +5,15 @@
 #include "kernels/integer_conv/integer_conv.h"
 
 namespace ortconv::kernels {
+namespace {
+
+uint32_t lane_of(const int32_t (&bytes)[4]) {
+  uint32_t lane = 0;
+  for (int i = 0; i < 4; ++i) lane |= (static_cast<uint32_t>(bytes[i]) & 0xffu) << (8 * i);
+  return lane;
+}
+
+}  // namespace
 
 IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem,
                                        const IntegerConvFilter& filter)
@@ -84,39 +93,30 @@ std::vector<uint32_t> IntegerConvWeights::packed(int64_t channels, Number number
 void IntegerConvWeights::take_excess() {
   constexpr int kPair = 2, kMost = 128;
   const int64_t rows = kernel_.rows, panels = static_cast<int64_t>(lanes_.size()) / stride_;
-  excess_.resize(panels), excess_lanes_.resize(panels);
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    for (int64_t unit = 0; unit < taps_ * blocks_; ++unit) {
-      uint32_t* const lanes = lanes_.data() + panel * stride_ + unit * rows;
-      std::vector<uint32_t> taken(rows);
-      for (int64_t r = 0; r < rows; ++r) {
-        int32_t bytes[4], rest[4] = {};
-        for (int i = 0; i < 4; ++i) bytes[i] = static_cast<int8_t>(lanes[r] >> (8 * i));
-        for (int i = 0; i < 4; i += kPair) {
-          const int32_t sum = bytes[i] + bytes[i + 1];
-          if ((bytes[i] < 0) != (bytes[i + 1] < 0) || std::abs(sum) <= kMost) continue;
-          const int larger = std::abs(bytes[i]) >= std::abs(bytes[i + 1]) ? i : i + 1;
-          rest[larger] = sum > 0 ? sum - kMost : sum + kMost;
-          bytes[larger] -= rest[larger];
-        }
-        lanes[r] = 0;
-        for (int i = 0; i < 4; ++i) {
-          lanes[r] |= (static_cast<uint32_t>(bytes[i]) & 0xffu) << (8 * i);
-          taken[r] |= (static_cast<uint32_t>(rest[i]) & 0xffu) << (8 * i);
-        }
-      }
-      if (std::all_of(taken.begin(), taken.end(), [](uint32_t each) { return each == 0; })) continue;
-      excess_[panel].push_back({unit / blocks_, unit % blocks_});
-      excess_lanes_[panel].insert(excess_lanes_[panel].end(), taken.begin(), taken.end());
+  excess_.resize(panels * rows);
+  for (int64_t i = 0; i < static_cast<int64_t>(lanes_.size()); ++i) {
+    int32_t bytes[4], rest[4] = {};
+    for (int b = 0; b < 4; ++b) bytes[b] = static_cast<int8_t>(lanes_[i] >> (8 * b));
+    for (int b = 0; b < 4; b += kPair) {
+      const int32_t sum = bytes[b] + bytes[b + 1];
+      if ((bytes[b] < 0) != (bytes[b + 1] < 0) || std::abs(sum) <= kMost) continue;
+      const int larger = std::abs(bytes[b]) >= std::abs(bytes[b + 1]) ? b : b + 1;
+      rest[larger] = sum > 0 ? sum - kMost : sum + kMost;
+      bytes[larger] -= rest[larger];
     }
+    const uint32_t taken = lane_of(rest);
+    if (taken == 0) continue;
+    lanes_[i] = lane_of(bytes);
+    const int64_t unit = i % stride_ / rows;
+    excess_[i / stride_ * rows + i % rows].push_back({unit / blocks_, unit % blocks_, taken});
   }
 }
 
 double IntegerConvWeights::excess_share() const {
   double count = 0;
   for (const std::vector<IntegerExcess>& each : excess_) count += static_cast<double>(each.size());
-  const auto units = static_cast<double>(excess_.size()) * static_cast<double>(taps_ * blocks_);
-  return units == 0 ? 0 : count / units;
+  const auto lanes = static_cast<double>(excess_.size()) * static_cast<double>(taps_ * blocks_);
+  return lanes == 0 ? 0 : count / lanes;
 }
 
 // For bytes: sum((x - a) * (w - b)) = sum(x * w) - a * sum(w) - b * sum(x - a).

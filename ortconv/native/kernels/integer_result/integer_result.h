@@ -17,6 +17,8 @@ enum class ResultType { kFloat, kUint8, kInt8 };
 // y[j * phases + p] = quantize(activation(sums[p][j] * scale + bias + (residual - residual_zero) * residual_scale)) for
 // the first `count` elements of y. Every operation is rounded to float, in this order. quantize(v) is v / y_scale
 // rounded to the nearest integer, ties to even, plus y_zero, saturated; a float result has none, and no residual.
+//
+// Where is_affine, there is one phase and no residual, and y[j] = quantize(activation(...) * factor + addend).
 struct IntegerResultArgs {
   static constexpr int64_t kReadBeyond = 16;
 
@@ -24,6 +26,9 @@ struct IntegerResultArgs {
   int64_t phases, count;
   float scale, bias;
   Activation activation;
+  bool is_affine;
+  float factor, addend;
+  const float* biases;   // where is_affine: one for each element, in the place of `bias`; null: none
   const void* residual;  // elements of the type of y, as y lies; null: none
   float residual_scale;
   int32_t residual_zero;

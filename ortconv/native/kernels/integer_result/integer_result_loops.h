@@ -28,25 +28,35 @@ inline int32_t rounded(float value) {
   return bits - zero;
 }
 
+// What there is besides scale, bias, activation and quantization.
+enum class Terms { kNone, kResidual, kAffine, kAffineWithBiases };
+
 // The result of sums that follow each other; `residual` as well. Without branches in the loop, so that it becomes
-// vectors: the activation that is none changes nothing.
-template <class T, bool kHasResidual>
+// vectors: bounds that are infinite change nothing.
+template <class T, Terms kTerms, bool kHasSlope>
 void finish(const IntegerResultArgs& a, const float* sums, const T* residual, int64_t n, T* out) {
+  constexpr bool kIsAffine = kTerms == Terms::kAffine || kTerms == Terms::kAffineWithBiases;
   const float scale = a.scale, bias = a.bias, residual_scale = a.residual_scale, y_scale = a.y_scale;
-  const float slope = a.activation.slope, minimum = a.activation.minimum, maximum = a.activation.maximum;
+  [[maybe_unused]] const float slope = a.activation.slope;
+  const float minimum = a.activation.minimum, maximum = a.activation.maximum;
+  const float factor = a.factor, addend = a.addend;
+  const float* const biases = a.biases;
   const auto zero = static_cast<float>(a.y_zero);
   const float least = static_cast<float>(std::numeric_limits<T>::lowest()) - zero;
   const float most = static_cast<float>(std::numeric_limits<T>::max()) - zero;
   const int32_t y_zero = a.y_zero, residual_zero = a.residual_zero;
   for (int64_t i = 0; i < n; ++i) {
-    float v = sums[i] * scale + bias;
-    if constexpr (kHasResidual) {
+    float v = sums[i] * scale + (kTerms == Terms::kAffineWithBiases ? biases[i] : bias);
+    if constexpr (kTerms == Terms::kResidual) {
       v = v + static_cast<float>(static_cast<int32_t>(residual[i]) - residual_zero) * residual_scale;
     }
-    const float sloped = v * slope;
-    v = v < 0 ? sloped : v;
+    if constexpr (kHasSlope) {
+      const float sloped = v * slope;
+      v = v < 0 ? sloped : v;
+    }
     v = v < minimum ? minimum : v;
     v = v > maximum ? maximum : v;
+    if constexpr (kIsAffine) v = v * factor + addend;
     if constexpr (std::is_same_v<T, float>) {
       out[i] = v;
     } else {
@@ -55,6 +65,12 @@ void finish(const IntegerResultArgs& a, const float* sums, const T* residual, in
       out[i] = static_cast<T>(rounded(above < most ? above : most) + y_zero);
     }
   }
+}
+
+template <class T, Terms kTerms>
+void finish(const IntegerResultArgs& a, const float* sums, const T* residual, int64_t n, T* out) {
+  if (a.activation.slope == 1) return finish<T, kTerms, false>(a, sums, residual, n, out);
+  finish<T, kTerms, true>(a, sums, residual, n, out);
 }
 
 // out[2 * i] = a[i], out[2 * i + 1] = b[i].
@@ -97,7 +113,7 @@ void few_phases(const IntegerResultArgs& a) {
     const int64_t whole = std::min(n, a.count / a.phases - first);  // positions that have all phases
     T* const out = y + first * a.phases;
     for (int64_t phase = 0; phase < a.phases; ++phase) {
-      finish<T, false>(a, a.sums[phase] + first, nullptr, align_up(n, kReadBeyond), rows + phase * kBlock);
+      finish<T, Terms::kNone>(a, a.sums[phase] + first, nullptr, align_up(n, kReadBeyond), rows + phase * kBlock);
     }
     T rest[kFewPhases];
     for (int64_t phase = 0; phase < a.phases && whole < n; ++phase) rest[phase] = rows[phase * kBlock + whole];
@@ -112,7 +128,9 @@ template <class T>
 void integer_result(const IntegerResultArgs& a) {
   T* const y = static_cast<T*>(a.y);
   const T* const residual = static_cast<const T*>(a.residual);
-  if (a.phases == 1 && residual == nullptr) return finish<T, false>(a, a.sums[0], nullptr, a.count, y);
+  if (a.is_affine && a.biases == nullptr) return finish<T, Terms::kAffine>(a, a.sums[0], nullptr, a.count, y);
+  if (a.is_affine) return finish<T, Terms::kAffineWithBiases>(a, a.sums[0], nullptr, a.count, y);
+  if (a.phases == 1 && residual == nullptr) return finish<T, Terms::kNone>(a, a.sums[0], nullptr, a.count, y);
   if (a.phases <= kFewPhases && residual == nullptr) return few_phases<T>(a);
   float gathered[kBlock];
   int64_t position = 0, phase = 0;
@@ -123,9 +141,9 @@ void integer_result(const IntegerResultArgs& a) {
       if (++phase == a.phases) phase = 0, ++position;
     }
     if (residual == nullptr) {
-      finish<T, false>(a, gathered, nullptr, n, y + first);
+      finish<T, Terms::kNone>(a, gathered, nullptr, n, y + first);
     } else {
-      finish<T, true>(a, gathered, residual + first, n, y + first);
+      finish<T, Terms::kResidual>(a, gathered, residual + first, n, y + first);
     }
   }
 }

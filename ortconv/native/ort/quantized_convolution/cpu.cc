@@ -1,8 +1,10 @@
 #include "ort/quantized_convolution/cpu.h"
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/arch.h"
 #include "base/parallel.h"
@@ -33,7 +35,8 @@ class QuantizedKernel : public Kernel {
   };
 
   void make(const TensorView& w, const TensorView& zero, Weighted* weighted) const;
-  kernels::IntegerTransposedOperands operands_of(const QuantizedInputs& in, int64_t channels) const;
+  kernels::IntegerResultOperands operands_of(const QuantizedInputs& in, const ConvProblem& problem) const;
+  void find_equal_biases(const TensorView& biases);
   static const uint8_t* bytes(const TensorView& tensor) { return static_cast<const uint8_t*>(tensor.data); }
   static const float* floats(const TensorView& tensor) { return static_cast<const float*>(tensor.data); }
 
@@ -43,6 +46,7 @@ class QuantizedKernel : public Kernel {
   QuantizedReader reader_;
   ConvOptions options_;
   Weighted constant_;
+  std::vector<int32_t> equal_biases_;  // of constant ones for each element
 
   static constexpr size_t kChoices = 4;
   mutable RecentlyUsed<Shape, QuantizedChoice> choices_{kChoices};  // of constant weights, by the shape of X
@@ -61,21 +65,33 @@ QuantizedKernel::QuantizedKernel(const OrtApi* api, const std::string& subject, 
   const auto& w = reader_.constants().values[QuantizedInputs::kW];
   const auto& zero = reader_.constants().values[QuantizedInputs::kWZero];
   if (w && zero) make(*w, *zero, &constant_);
+  const auto& bias = reader_.constants().values[QuantizedInputs::bias(op_)];
+  if (op_ == QuantizedOp::kAffine && bias) find_equal_biases(*bias);
+}
+
+void QuantizedKernel::find_equal_biases(const TensorView& biases) {
+  const Shape dims = biases.dims.copy();
+  int64_t positions = 1;
+  for (size_t axis = 1; axis < dims.size(); ++axis) positions *= dims[axis];
+  if (positions > std::numeric_limits<int32_t>::max()) return;
+  equal_biases_ = kernels::find_equal_biases(floats(biases), dims.empty() ? 0 : dims[0], positions);
 }
 
 void QuantizedKernel::make(const TensorView& w, const TensorView& zero, Weighted* weighted) const {
   check_quantization("w_zero_point", zero.dims.copy(), 1);
   weighted->problem = weight_problem(attributes_, w.dims.copy());
   for (int i = 0; i < weighted->problem.ndims; ++i) weighted->problem.pad[i] = attributes_.pads[i];
-  weighted->convolution.emplace(weighted->problem, IntegerConvFilter{{bytes(w), w_is_signed_}, bytes(zero), 1},
-                                ArchFlags::host(), options_);
+  weighted->convolution.emplace(direction_of(attributes_.op), weighted->problem,
+                                IntegerConvFilter{{bytes(w), w_is_signed_}, bytes(zero), 1}, ArchFlags::host(),
+                                options_);
 }
 
 // Checks the shapes of scales and zero points.
-kernels::IntegerTransposedOperands QuantizedKernel::operands_of(const QuantizedInputs& in, int64_t channels) const {
+kernels::IntegerResultOperands QuantizedKernel::operands_of(const QuantizedInputs& in,
+                                                            const ConvProblem& problem) const {
   const auto integer = [&](size_t index, bool is_signed) { return Bytes{bytes(in[index]), is_signed}[0]; };
-  kernels::IntegerTransposedOperands operands{};
-  operands.w_scale_count = check_quantized_numbers(in, op_, channels);
+  kernels::IntegerResultOperands operands{};
+  operands.w_scale_count = check_quantized_numbers(in, op_, problem.oc);
   operands.x = {bytes(in[QuantizedInputs::kX]), x_is_signed_};
   operands.x_zero = integer(QuantizedInputs::kXZero, x_is_signed_);
   operands.x_scale = *floats(in[QuantizedInputs::kXScale]);
@@ -86,7 +102,15 @@ kernels::IntegerTransposedOperands QuantizedKernel::operands_of(const QuantizedI
   operands.type = y_is_signed_ ? kernels::ResultType::kInt8 : kernels::ResultType::kUint8;
   operands.y_scale = *floats(in[QuantizedInputs::kYScale]);
   operands.y_zero = integer(QuantizedInputs::kYZero, y_is_signed_);
-  if (op_ == QuantizedOp::kQuantized) return operands;
+  if (op_ == QuantizedOp::kAffine) {
+    operands.factors = floats(in[QuantizedInputs::kFactor]);
+    operands.addends = floats(in[QuantizedInputs::kAddend]);
+    if (check_biases(in, problem)) {
+      std::swap(operands.biases, operands.bias);
+      if (!equal_biases_.empty()) operands.equal_biases = equal_biases_.data();
+    }
+  }
+  if (op_ != QuantizedOp::kQuantizedAdd) return operands;
   operands.residual = bytes(in[QuantizedInputs::kR]);
   operands.residual_scale = *floats(in[QuantizedInputs::kRScale]);
   operands.residual_zero = integer(QuantizedInputs::kRZero, y_is_signed_);
@@ -101,9 +125,9 @@ void QuantizedKernel::compute(OrtKernelContext* context) const {
   const Weighted& weighted = constant_.convolution ? constant_ : of_run;
   ConvProblem problem = weighted.problem;
   const Shape bias = in[QuantizedInputs::bias(op_)].dims.copy();
-  complete_problem(attributes_, x, &bias, nullptr, &problem);
+  complete_problem(attributes_, x, op_ == QuantizedOp::kAffine ? nullptr : &bias, nullptr, &problem);
   if (op_ == QuantizedOp::kQuantizedAdd) check_residual(attributes_, problem, in[QuantizedInputs::kR].dims.copy());
-  kernels::IntegerTransposedOperands operands = operands_of(in, problem.oc);
+  kernels::IntegerResultOperands operands = operands_of(in, problem);
 
   std::shared_ptr<const QuantizedChoice> choice = choices_.find(x);
   if (choice == nullptr || !constant_.convolution) {
@@ -114,7 +138,7 @@ void QuantizedKernel::compute(OrtKernelContext* context) const {
   if (choice->is_empty) return;
   operands.y = data_of(api(), y);
   SessionThreads threads(api(), context);
-  Parallel parallel = is_small(kernels::Op::kConvTranspose, problem) ? serial() : threads.parallel();
+  Parallel parallel = is_small(direction_of(attributes_.op), problem) ? serial() : threads.parallel();
   parallel.threads = pool_size_.threads(parallel);
   const Scratch scratch(api(), context, y, weighted.convolution->scratch_bytes(*choice, parallel.threads));
   weighted.convolution->run(*choice, operands, scratch.data(), parallel);
@@ -128,7 +152,7 @@ std::unique_ptr<Kernel> make_quantized_kernel(const OrtApi* api, const std::stri
 
 std::unique_ptr<Kernel> make_quantized_kernel(const QuantizedCreation& creation) {
   const KernelAttributes source(creation.api, creation.info);
-  ConvAttributes attributes = quantized_attributes(source);
+  ConvAttributes attributes = quantized_attributes(source, creation.op);
   attributes.activation = parse_activation(source.numbers("activation"));
   const Settings& settings = creation.settings;
   return make_quantized_kernel(creation.api, creation.subject,

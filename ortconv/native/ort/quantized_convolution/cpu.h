@@ -1,4 +1,4 @@
-// Transposed convolutions of 8-bit integers on the CPU, whatever nodes of a graph state them.
+// Convolutions of 8-bit integers on the CPU, whatever nodes of a graph state them.
 #pragma once
 
 #include <memory>

@@ -27,7 +27,8 @@ QuantizedInputs QuantizedReader::read(const OrtKernelContext* context) const {
   return inputs;
 }
 
-ConvAttributes quantized_attributes(const AttributeSource& source) {
+ConvAttributes quantized_attributes(const AttributeSource& source, QuantizedOp op) {
+  if (op == QuantizedOp::kAffine) return integer_conv_attributes(source);
   ConvAttributes a;
   a.op = ConvOp::kConvTranspose;
   a.strides = source.integers("strides");
@@ -42,6 +43,15 @@ ConvAttributes quantized_attributes(const AttributeSource& source) {
   check_attributes(a, DataType::kFloat);
   return a;
 }
+
+namespace {
+
+void check_each(const char* name, const TensorView& numbers, int64_t channels) {
+  if (numbers.dims.copy() == Shape{channels}) return;
+  fail("input ", name, " has shape ", to_string(numbers.dims.copy()), "; allowed: [", channels, "].");
+}
+
+}  // namespace
 
 int64_t check_quantized_numbers(const QuantizedInputs& inputs, QuantizedOp op, int64_t channels) {
   const auto check = [&](const char* name, size_t index, int64_t count) {
@@ -58,7 +68,21 @@ int64_t check_quantized_numbers(const QuantizedInputs& inputs, QuantizedOp op, i
     check("r_scale", QuantizedInputs::kRScale, 1);
     check("r_zero_point", QuantizedInputs::kRZero, 1);
   }
+  if (op == QuantizedOp::kAffine) {
+    check_each("factor", inputs[QuantizedInputs::kFactor], channels);
+    check_each("addend", inputs[QuantizedInputs::kAddend], channels);
+  }
   return check("w_scale", QuantizedInputs::kWScale, channels);
+}
+
+bool check_biases(const QuantizedInputs& inputs, const ConvProblem& problem) {
+  const Shape shape = inputs[QuantizedInputs::bias(QuantizedOp::kAffine)].dims.copy();
+  Shape plain(problem.ndims + 1, 1), whole{problem.oc};
+  plain[0] = problem.oc;
+  whole.insert(whole.end(), problem.dst_size, problem.dst_size + problem.ndims);
+  if (shape == plain) return false;
+  if (shape == whole) return true;
+  fail("input B has shape ", to_string(shape), "; allowed: ", to_string(plain), ", or ", to_string(whole), ".");
 }
 
 }  // namespace ortconv

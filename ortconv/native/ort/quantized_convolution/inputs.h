@@ -1,4 +1,4 @@
-// The inputs and attributes of the transposed convolutions of 8-bit integers.
+// The inputs and attributes of the convolutions of 8-bit integers whose results may be quantized.
 #pragma once
 
 #include <array>
@@ -15,17 +15,21 @@
 
 namespace ortconv {
 
-enum class QuantizedOp { kToFloat, kQuantized, kQuantizedAdd };
+// Transposed convolutions, but for the last.
+enum class QuantizedOp { kToFloat, kQuantized, kQuantizedAdd, kAffine };
 
 // Those of a run; empty where the node has none.
 struct QuantizedInputs {
   static constexpr size_t kX = 0, kXScale = 1, kXZero = 2, kW = 3, kWScale = 4, kWZero = 5;
   static constexpr size_t kYScale = 6, kYZero = 7;            // but for kToFloat
   static constexpr size_t kR = 9, kRScale = 10, kRZero = 11;  // of kQuantizedAdd
+  static constexpr size_t kFactor = 9, kAddend = 10;          // of kAffine
   static constexpr size_t kMost = 12;
 
   static constexpr size_t bias(QuantizedOp op) { return op == QuantizedOp::kToFloat ? 6 : 8; }
-  static constexpr size_t count(QuantizedOp op) { return op == QuantizedOp::kQuantizedAdd ? kMost : bias(op) + 1; }
+  static constexpr size_t count(QuantizedOp op) {
+    return op == QuantizedOp::kQuantizedAdd ? kRZero + 1 : op == QuantizedOp::kAffine ? kAddend + 1 : bias(op) + 1;
+  }
 
   const TensorView& operator[](size_t index) const { return *values[index]; }
 
@@ -55,11 +59,15 @@ class QuantizedReader {
   std::vector<Place> of_runs_;
 };
 
-// Those of a TransposedConvolution in ONNX's layout, but for the activation. Checked.
-ConvAttributes quantized_attributes(const AttributeSource& source);
+// Those of a Convolution or TransposedConvolution in ONNX's layout, but for the activation. Checked.
+ConvAttributes quantized_attributes(const AttributeSource& source, QuantizedOp op);
 
 // Refuses scales and zero points that are not one number each, or one for each output channel where that is allowed.
 // Returns how many scales W has.
 int64_t check_quantized_numbers(const QuantizedInputs& inputs, QuantizedOp op, int64_t channels);
+
+// Whether the bias of kAffine has a number for each element of an image of Y; if not, one for each output channel.
+// Refuses other shapes.
+bool check_biases(const QuantizedInputs& inputs, const ConvProblem& problem);
 
 }  // namespace ortconv

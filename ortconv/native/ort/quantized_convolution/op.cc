@@ -12,7 +12,8 @@
 namespace ortconv {
 namespace {
 
-constexpr QuantizedOp kOps[] = {QuantizedOp::kToFloat, QuantizedOp::kQuantized, QuantizedOp::kQuantizedAdd};
+constexpr QuantizedOp kOps[] = {QuantizedOp::kToFloat, QuantizedOp::kQuantized, QuantizedOp::kQuantizedAdd,
+                                QuantizedOp::kAffine};
 constexpr DataType kIntegers[] = {DataType::kUint8, DataType::kInt8};
 
 const char* name_of(QuantizedOp op) {
@@ -21,6 +22,8 @@ const char* name_of(QuantizedOp op) {
       return "TransposedConvolutionIntegerToFloat";
     case QuantizedOp::kQuantizedAdd:
       return "QLinearTransposedConvolutionAdd";
+    case QuantizedOp::kAffine:
+      return "QLinearConvolution";
     case QuantizedOp::kQuantized:
       break;
   }
@@ -64,8 +67,8 @@ struct QuantizedCustomOp : CustomOp {
         if (of(self).op != QuantizedOp::kToFloat) {
           result = InputShape(of(self).api, context, QuantizedInputs::kYZero).type;
         }
-        infer_conv_shape(of(self).api, quantized_attributes(InferenceAttributes(of(self).api, context)), data, weights,
-                         result, context);
+        infer_conv_shape(of(self).api, quantized_attributes(InferenceAttributes(of(self).api, context), of(self).op),
+                         data, weights, result, context);
       });
     };
   }
@@ -78,9 +81,10 @@ struct QuantizedCustomOp : CustomOp {
       case QuantizedInputs::kXZero:
         return x;
       case QuantizedInputs::kYZero:
+        return y;
       case QuantizedInputs::kR:
       case QuantizedInputs::kRZero:
-        return y;
+        return op == QuantizedOp::kQuantizedAdd ? y : DataType::kFloat;
       case QuantizedInputs::kW:
       case QuantizedInputs::kWZero:
         return w;

@@ -1,5 +1,5 @@
-// TransposedConvolutionIntegerToFloat, QLinearTransposedConvolution and QLinearTransposedConvolutionAdd as ONNX Runtime
-// sees them.
+// TransposedConvolutionIntegerToFloat, QLinearTransposedConvolution, QLinearTransposedConvolutionAdd and
+// QLinearConvolution as ONNX Runtime sees them.
 #pragma once
 
 #include <memory>

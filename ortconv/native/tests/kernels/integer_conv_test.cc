@@ -1,5 +1,6 @@
 // Every kernel for convolutions of 8-bit integers this CPU has, against sums by the definition: types, zero points,
-// groups, strides, dilations, paddings, extremes. What is read ends, or begins, where the memory does.
+// groups, strides, dilations, paddings, extremes. Results are equal to sums that are rounded in the order that
+// integer_result.h states. What is read ends, or begins, where the memory does.
 #include "kernels/integer_conv/integer_conv.h"
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/integer_conv/result.h"
 #include "testing/guarded.h"
 #include "testing/on_threads.h"
 
@@ -165,17 +167,105 @@ void check(const IntegerConvKernel& kernel, const Shape& s, const Kind& kind, in
   }
 }
 
+// As integer_result.h says; no operation is fused with another.
+float rounded(volatile float value) { return value; }
+
+double expected(int64_t sum, const IntegerResultArgs& a, float bias, ResultType type) {
+  float v = rounded(rounded(static_cast<float>(static_cast<int32_t>(sum)) * a.scale) + bias);
+  v = rounded(a.activation(v));
+  v = rounded(rounded(v * a.factor) + a.addend);
+  if (type == ResultType::kFloat) return static_cast<double>(v);
+  const double least = type == ResultType::kInt8 ? -128 : 0;
+  const double integer = std::nearbyint(static_cast<double>(rounded(v / a.y_scale))) + a.y_zero;
+  return std::min(std::max(integer, least), least + 255);
+}
+
+// Straight from the source where `direct`, or where the problem has no layout.
+void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& result, const Shape& s, int turn,
+                  bool direct) {
+  ConvProblem p = problem_of(s);
+  int64_t inputs = p.mb * p.ic, pixels = 1, weights = p.oc * (p.ic / p.g);
+  for (int i = 0; i < p.ndims; ++i) inputs *= p.src_size[i], pixels *= p.dst_size[i], weights *= p.ker[i];
+  const int64_t outputs = p.mb * p.oc * pixels;
+  if (outputs == 0 || (kernel.saturates && is_integer_depthwise(p))) return;
+  if (turn % 3 != 0) p.activation = {turn % 2 == 0 ? 0.125f : 1, turn % 5 == 0 ? 0 : -30.0f, 60};
+  std::mt19937 random(static_cast<unsigned>(turn));
+  const bool at_begin = turn % 2 == 0, has_biases = turn % 4 < 2;
+  const auto type = static_cast<ResultType>(turn % 3);
+  Numbers x(inputs, turn % 5 == 0, Values::kAny, at_begin, random), w(weights, true, Values::kAny, at_begin, random);
+  const uint8_t w_zero = turn % 7 == 0 ? 3 : 0;
+  Guarded scales(p.oc * sizeof(float), at_begin), factors(p.oc * sizeof(float), at_begin);
+  Guarded addends(p.oc * sizeof(float), at_begin), bias(p.oc * (has_biases ? pixels : 1) * sizeof(float), at_begin);
+  std::uniform_real_distribution<float> number(-2, 2);
+  for (int64_t i = 0; i < p.oc; ++i) {
+    scales.as<float>()[i] = number(random) / 64;
+    factors.as<float>()[i] = number(random), addends.as<float>()[i] = 8 * number(random);
+  }
+  for (int64_t i = 0; i < p.oc * (has_biases ? pixels : 1); ++i) {
+    const bool repeats = i % (has_biases ? pixels : 1) % 100 > 3;  // as at the inner positions of an image
+    bias.as<float>()[i] = repeats ? bias.as<float>()[i - 1] : 8 * number(random);
+  }
+  const int64_t size = type == ResultType::kFloat ? sizeof(float) : 1;
+  Guarded y(outputs * size, at_begin);
+  std::memset(y.as<char>(), 0x5a, outputs * size);
+  IntegerResultOperands operands{};
+  operands.x = x.bytes(), operands.x_zero = x.is_signed ? -7 : 121, operands.x_scale = 0.25f;
+  operands.w_scales = scales.as<float>(), operands.w_scale_count = p.oc;
+  (has_biases ? operands.biases : operands.bias) = bias.as<float>();
+  operands.factors = factors.as<float>(), operands.addends = addends.as<float>();
+  std::vector<int32_t> equal;
+  if (has_biases && turn % 8 < 4) {
+    equal = find_equal_biases(operands.biases, p.oc, pixels);
+    operands.equal_biases = equal.data();
+  }
+  operands.y = y.as<void>(), operands.type = type, operands.y_scale = 0.4375f;
+  operands.y_zero = type == ResultType::kUint8 ? 100 : -5;
+  const IntegerConvFilter filter{w.bytes(), &w_zero, 1};
+  const std::optional<IntegerConvLayout> layout = IntegerConvLayout::make(p, kernel);
+  const int threads = 1 + turn % 3;
+  const Parallel parallel = threads == 1 ? serial() : on_threads(threads);
+  if (direct || !layout) {
+    integer_conv_result_direct(p, filter, result, operands, parallel);
+  } else {
+    const IntegerConvWeights packed(kernel, p, filter);
+    Guarded scratch((integer_conv_scratch_bytes(p, *layout, packed, threads) + 63) / 64 * 64, false);
+    integer_conv_result(p, *layout, packed, result, operands, scratch.as<void>(), parallel);
+  }
+  ++checked;
+  int64_t i = 0;
+  for (int64_t n = 0; n < p.mb; ++n) {
+    for (int64_t m = 0; m < p.oc; ++m) {
+      std::array<int64_t, 3> at = {};
+      do {
+        const int64_t sum = sum_at(p, x.bytes(), operands.x_zero, w.bytes(), w_zero, n, m, at);
+        const float addend = has_biases ? operands.biases[i % (p.oc * pixels)] : operands.bias[m];
+        const double want = expected(sum, integer_result_args(p, operands, m), addend, type);
+        const double got = type == ResultType::kFloat
+                               ? static_cast<double>(y.as<float>()[i])
+                               : static_cast<double>(Bytes{y.as<uint8_t>(), type == ResultType::kInt8}[i]);
+        ++i;
+        if (got == want) continue;
+        ++failures;
+        std::printf("FAIL result of %s, turn %d%s: element %ld is %g, not %g\n", kernel.name, turn,
+                    direct ? " (direct)" : "", static_cast<long>(i - 1), got, want);
+        return;
+      } while (next(&at, p.dst_size, p.ndims));
+    }
+  }
+}
+
 constexpr Values kValues[] = {Values::kAny, Values::kExtremes, Values::kLeast, Values::kGreatest};
 
 Kind kind_of(int64_t turn) {
   return {turn % 2 == 0, turn / 2 % 2 == 0, turn % 3 != 0, turn % 7 % 3, turn % 5 % 2, kValues[turn % 11 % 4]};
 }
 
-void check_all(const IntegerConvKernel& kernel) {
+void check_all(const IntegerConvKernel& kernel, const IntegerResultKernel& result) {
   int64_t turn = 0;
   const auto one = [&](const Shape& s) {
     if (++turn % every != 0) return;
     check(kernel, s, kind_of(turn), 1 + static_cast<int>(turn % 3), turn % 4 < 2);
+    if (turn % 2 == 0) check_result(kernel, result, s, static_cast<int>(turn / 2), turn % 16 == 0);
     if (turn % 8 == 0) check(kernel, s, kind_of(turn), 1, turn % 4 < 2, true);
   };
   const auto plain = [&](int64_t inputs, int64_t outputs, int64_t height, int64_t width, int64_t k) {
@@ -313,10 +403,10 @@ int main(int argc, char** argv) {
     if (std::find(seen.begin(), seen.end(), &kernel) != seen.end()) continue;
     seen.push_back(&kernel);
     if (const IntegerConvKernel* const saturating = get_saturating_integer_conv_kernel(arch)) {
-      check_all(*saturating);
+      check_all(*saturating, get_integer_result_kernel(arch));
       check_fastest(arch);
     }
-    check_all(kernel);
+    check_all(kernel, get_integer_result_kernel(arch));
   }
   check_memory();
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");

@@ -105,19 +105,19 @@ void check(const IntegerConvKernel& kernel, const IntegerResultKernel& result, i
   }
   const int64_t size = type == ResultType::kFloat ? sizeof(float) : 1;
   Guarded y(outputs * size, at_begin);
-  const IntegerTransposedOperands operands{{x.as<uint8_t>(), x_signed},
-                                           static_cast<int32_t>(below(x_signed ? 127 : 255)),
-                                           0.0078125f * static_cast<float>(1 + below(5)),
-                                           scales.as<float>(),
-                                           p.oc,
-                                           bias.as<float>(),
-                                           has_residual ? residual.as<void>() : nullptr,
-                                           has_residual ? 0.375f : 0,
-                                           7,
-                                           y.as<void>(),
-                                           type,
-                                           0.0625f * static_cast<float>(1 + below(7)),
-                                           type == ResultType::kUint8 ? static_cast<int32_t>(below(256)) : -5};
+  const IntegerResultOperands operands{{x.as<uint8_t>(), x_signed},
+                                       static_cast<int32_t>(below(x_signed ? 127 : 255)),
+                                       0.0078125f * static_cast<float>(1 + below(5)),
+                                       scales.as<float>(),
+                                       p.oc,
+                                       bias.as<float>(),
+                                       has_residual ? residual.as<void>() : nullptr,
+                                       has_residual ? 0.375f : 0,
+                                       7,
+                                       y.as<void>(),
+                                       type,
+                                       0.0625f * static_cast<float>(1 + below(7)),
+                                       type == ResultType::kUint8 ? static_cast<int32_t>(below(256)) : -5};
   const IntegerConvFilter filter{{w.as<uint8_t>(), w_signed}, &w_zero, 1};
   const auto weights = IntegerTransposedWeights::make(kernel, p, filter);
   const auto layout = weights ? IntegerTransposedLayout::make(p, *weights) : std::nullopt;
