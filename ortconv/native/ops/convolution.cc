@@ -69,8 +69,8 @@ Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& prob
   if (problem.ic == 0 || problem.oc == 0) return;
   if (is_floating_point(dtype)) {
     is_finite_ = !is_constant_ || kernels::all_finite(op, problem, dtype, wei);
-    chooser_ = std::make_unique<Chooser>(Node{dtype, op, problem, is_constant_ ? wei : nullptr, arch},
-                                         options_.implementation);
+    chooser_ = std::make_unique<Chooser>(
+        Node{dtype, op, problem, is_constant_ ? wei : nullptr, arch, options_.is_exact}, options_.implementation);
   } else if (is_constant_) {
     const size_t doubles = reference::packed_bytes(dtype, problem) / sizeof(double) + 1;
     packed_.reset(new double[doubles]);
@@ -103,8 +103,9 @@ bool Convolution::merge_axes(const ConvProblem& problem, const void* wei, ConvPr
       crop_weights(dtype_, plain, crop, wei, merged_.weights.get());
     }
     const void* weights = merged_.weights == nullptr ? wei : merged_.weights.get();
-    merged_.chooser = std::make_unique<Chooser>(Node{dtype_, op_, *simplified, is_constant_ ? weights : nullptr, arch_},
-                                                options_.implementation);
+    merged_.chooser = std::make_unique<Chooser>(
+        Node{dtype_, op_, *simplified, is_constant_ ? weights : nullptr, arch_, options_.is_exact},
+        options_.implementation);
   });
   return merged_.crop == crop && have_same_kernel(merged_.problem, *simplified);
 }

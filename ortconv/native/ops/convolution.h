@@ -31,6 +31,7 @@ struct ConvOptions {
   std::string choices;         // the file that log_choice() writes to; empty: none
   std::string tuning;          // the file of a Tuning: implementations are measured, not estimated; empty: none
   std::string node;
+  bool is_exact = false;  // see implementations::Node
 };
 
 // What computes the runs of one problem.

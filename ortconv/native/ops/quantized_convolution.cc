@@ -17,7 +17,7 @@ using kernels::Op;
 
 // Nanoseconds of the units of work, on one thread, as measured with AVX2. Those of other kernels follow from what a dot
 // product of theirs takes.
-constexpr double kArranged = 0.35, kRow = 20, kOutput = 1;
+constexpr double kArranged = 0.35, kRow = 20, kOutput = 0.5, kInterleaved = 0.5;
 constexpr double kPortable = 4;  // times as long
 constexpr double kDirect = 0.5;  // of a product
 
@@ -28,6 +28,9 @@ double dot_nanoseconds(const kernels::IntegerConvKernel& kernel) {
 
 // Nanoseconds that floats take in addition: to widen an element of src, and to finish one of dst.
 constexpr double kWidened = 0.12, kFinished = 0.4;
+
+// Up to how many times as long as integers floats are looked at closely, which needs their weights.
+constexpr double kUnsure = 1.5;
 
 int64_t src_count(const ConvProblem& p) { return p.mb * p.ic * product_of(p.src_size, p.ndims); }
 int64_t dst_count(const ConvProblem& p) { return p.mb * p.oc * product_of(p.dst_size, p.ndims); }
@@ -91,18 +94,56 @@ std::optional<kernels::IntegerTransposedWeights> transposed_weights(const ConvPr
   return kernels::IntegerTransposedWeights::make(kernels::get_integer_conv_kernel(arch), problem, filter);
 }
 
-double integer_nanoseconds(const ConvProblem& p, const kernels::IntegerWork& work,
+double integer_nanoseconds(Op op, const ConvProblem& p, const kernels::IntegerWork& work,
                            const kernels::IntegerConvKernel& kernel, const ArchFlags& arch) {
+  const double output = op == Op::kConv ? kOutput : kOutput + kInterleaved;
   const double slower = arch.avx2_fma || arch.neon ? 1 : kPortable;
   return slower * (work.dots * dot_nanoseconds(kernel) + work.arranged * kArranged + work.rows * kRow +
-                   static_cast<double>(dst_count(p)) * kOutput);
+                   static_cast<double>(dst_count(p)) * output);
+}
+
+ConvProblem without_activation(ConvProblem problem) {
+  problem.activation = Activation();
+  return problem;
+}
+
+ConvOptions exact_options() {
+  ConvOptions options;
+  options.is_exact = true;
+  return options;
+}
+
+double floats_overhead(const ConvProblem& p) {
+  return static_cast<double>(src_count(p)) * kWidened + static_cast<double>(dst_count(p)) * kFinished;
+}
+
+// With other weights in every run.
+double rough_floats_nanoseconds(Op op, const ConvProblem& p, const ArchFlags& arch) {
+  const ConvProblem plain = without_activation(p);
+  const Convolution floats(DataType::kFloat, op, plain, nullptr, Weights::kOfRun, arch, exact_options());
+  return floats.nanoseconds(plain, nullptr) + floats_overhead(p);
 }
 
 }  // namespace
 
+double quantized_conv_nanoseconds(const ConvProblem& problem, const ArchFlags& arch) {
+  if (dst_count(problem) == 0 || problem.ic == 0) return 0;
+  constexpr double kUsualExcess = 0.05, kRun = 1e4, kChannel = 60;
+  const double always = kRun + kChannel * static_cast<double>(problem.oc);
+  const kernels::IntegerConvKernel* kernel = kernels::get_saturating_integer_conv_kernel(arch);
+  const bool saturates = kernel != nullptr && !kernels::is_integer_depthwise(problem);
+  if (!saturates) kernel = &kernels::get_integer_conv_kernel(arch);
+  const double floats = always + rough_floats_nanoseconds(Op::kConv, problem, arch);
+  const auto layout = kernels::IntegerConvLayout::make(problem, *kernel);
+  if (!layout) return floats;
+  const kernels::IntegerWork work = integer_conv_work(problem, *layout, *kernel, saturates ? kUsualExcess : 0);
+  return std::min(always + integer_nanoseconds(Op::kConv, problem, work, *kernel, arch), floats);
+}
+
 QuantizedConvolution::QuantizedConvolution(Op op, const ConvProblem& problem, const kernels::IntegerConvFilter& filter,
                                            const ArchFlags& arch, ConvOptions options)
     : op_(op),
+      node_(without_activation(problem)),
       filter_(filter),
       arch_(arch),
       options_(std::move(options)),
@@ -112,14 +153,35 @@ QuantizedConvolution::QuantizedConvolution(Op op, const ConvProblem& problem, co
   constexpr int64_t kExact = int64_t{1} << 24, kLargest = 255;
   if (problem.ic == 0 || problem.oc == 0) return;
   const int64_t largest = op == Op::kConv ? largest_sum(problem, filter) : largest_transposed_sum(problem, filter);
-  if (largest > kExact / kLargest) return;
-  const int64_t count = problem.ic / problem.g * problem.oc * product_of(problem.ker, problem.ndims);
-  float_weights_.resize(count);
-  // One zero point for all.
-  result_.widen(filter.w.data, filter.w.is_signed, filter.zero(0), count, float_weights_.data());
-  ConvProblem plain = problem;
-  plain.activation = Activation();
-  floats_ = std::make_unique<Convolution>(DataType::kFloat, op, plain, float_weights_.data(), Weights::kConstant, arch);
+  may_be_floats_ = largest <= kExact / kLargest;
+}
+
+const QuantizedConvolution::Floats& QuantizedConvolution::floats() const {
+  std::call_once(floats_made_, [&] {
+    const int64_t count = node_.ic / node_.g * node_.oc * product_of(node_.ker, node_.ndims);
+    floats_.weights.resize(count);
+    // One zero point for all.
+    result_.widen(filter_.w.data, filter_.w.is_signed, filter_.zero(0), count, floats_.weights.data());
+    floats_.convolution = std::make_unique<Convolution>(DataType::kFloat, op_, node_, floats_.weights.data(),
+                                                        Weights::kConstant, arch_, exact_options());
+  });
+  return floats_;
+}
+
+void QuantizedConvolution::choose_integers(QuantizedChoice* choice) const {
+  const ConvProblem& problem = choice->problem;
+  if (phases_) choice->phases = kernels::IntegerTransposedLayout::make(problem, *phases_);
+  if (tiles_) choice->tiles = kernels::IntegerConvLayout::make(problem, tiles_->kernel());
+  if (choice->phases) {
+    const kernels::IntegerWork work = integer_transposed_work(problem, *choice->phases, *phases_);
+    choice->nanoseconds = integer_nanoseconds(op_, problem, work, phases_->kernel(), arch_);
+  } else if (choice->tiles) {
+    const kernels::IntegerConvKernel& kernel = tiles_->kernel();
+    const kernels::IntegerWork work = integer_conv_work(problem, *choice->tiles, kernel, tiles_->excess_share());
+    choice->nanoseconds = integer_nanoseconds(op_, problem, work, kernel, arch_);
+  } else {
+    choice->nanoseconds = kDirect * products(op_, problem);
+  }
 }
 
 std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvProblem& problem) const {
@@ -128,31 +190,23 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
   choice->is_empty = dst_count(problem) == 0;
   if (choice->is_empty) return choice;
   const char* const in_integers = op_ == Op::kConv ? kIntegerTiles : kIntegerPhases;
-  const char* name = "integer_direct";
-  choice->nanoseconds = kDirect * products(op_, problem);
+  choose_integers(choice.get());
+  const bool has_integers = choice->phases || choice->tiles;
+  const char* name = has_integers ? in_integers : "integer_direct";
   std::vector<LoggedEstimate> estimates;
-  if (phases_) choice->phases = kernels::IntegerTransposedLayout::make(problem, *phases_);
-  if (tiles_) choice->tiles = kernels::IntegerConvLayout::make(problem, tiles_->kernel());
-  if (choice->phases || choice->tiles) {
-    const kernels::IntegerWork work = choice->phases ? integer_transposed_work(problem, *choice->phases, *phases_)
-                                                     : integer_conv_work(problem, *choice->tiles, *tiles_);
-    const kernels::IntegerConvKernel& kernel = choice->phases ? phases_->kernel() : tiles_->kernel();
-    name = in_integers, choice->nanoseconds = integer_nanoseconds(problem, work, kernel, arch_);
-    estimates.push_back({name, choice->nanoseconds, {}});
-  }
-  if (floats_ != nullptr) {
-    ConvProblem plain = problem;
-    plain.activation = Activation();
-    choice->floats = floats_->choose(plain, float_weights_.data());
-    const double more =
-        static_cast<double>(src_count(problem)) * kWidened + static_cast<double>(dst_count(problem)) * kFinished;
-    const double nanoseconds = floats_->nanoseconds(*choice->floats) + more;
-    const bool is_faster = options_.implementation == kDequantized || nanoseconds < choice->nanoseconds;
-    if (estimates.empty() || (is_faster && options_.implementation != in_integers)) {
-      name = kDequantized, choice->nanoseconds = nanoseconds;
-      choice->phases.reset(), choice->tiles.reset();
-    } else {
-      choice->floats.reset();
+  if (has_integers) estimates.push_back({name, choice->nanoseconds, {}});
+  if (may_be_floats_) {
+    const bool is_asked_for = !has_integers || options_.implementation == kDequantized;
+    double nanoseconds = rough_floats_nanoseconds(op_, problem, arch_);
+    if (is_asked_for || nanoseconds < kUnsure * choice->nanoseconds) {
+      const ConvProblem plain = without_activation(problem);
+      nanoseconds = floats().convolution->nanoseconds(plain, floats().weights.data()) + floats_overhead(problem);
+      const bool is_faster = nanoseconds < choice->nanoseconds && options_.implementation != in_integers;
+      if (is_asked_for || is_faster) {
+        name = kDequantized, choice->nanoseconds = nanoseconds;
+        choice->phases.reset(), choice->tiles.reset();
+        choice->floats = floats().convolution->choose(plain, floats().weights.data());
+      }
     }
     estimates.push_back({kDequantized, nanoseconds, {}});
   }
@@ -165,7 +219,7 @@ size_t QuantizedConvolution::scratch_bytes(const QuantizedChoice& choice, int th
   if (choice.tiles) return integer_conv_scratch_bytes(choice.problem, *choice.tiles, *tiles_, threads);
   if (choice.floats == nullptr) return 0;
   return float_bytes(src_count(choice.problem)) + float_bytes(dst_count(choice.problem)) +
-         floats_->scratch_bytes(*choice.floats, threads);
+         floats().convolution->scratch_bytes(*choice.floats, threads);
 }
 
 void QuantizedConvolution::run(const QuantizedChoice& choice, const IntegerResultOperands& operands, void* scratch,
@@ -195,8 +249,8 @@ void QuantizedConvolution::run_floats(const QuantizedChoice& choice, const Integ
   for_each(parallel, p.mb * p.ic, [&](int64_t i) {
     result_.widen(operands.x.data + i * src, operands.x.is_signed, operands.x_zero, src, floats(x, i * src));
   });
-  floats_->run(*choice.floats, x, float_weights_.data(), nullptr, nullptr, sums, sums + float_bytes(dst_count(p)),
-               parallel);
+  this->floats().convolution->run(*choice.floats, x, this->floats().weights.data(), nullptr, nullptr, sums,
+                                  sums + float_bytes(dst_count(p)), parallel);
   const int64_t bytes = operands.type == kernels::ResultType::kFloat ? sizeof(float) : 1;
   for_each(parallel, p.mb * p.oc, [&](int64_t i) {
     kernels::IntegerResultArgs args = integer_result_args(p, operands, i % p.oc);

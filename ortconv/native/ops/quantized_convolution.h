@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,18 +49,32 @@ class QuantizedConvolution {
            const Parallel& parallel) const;
 
  private:
+  // As floats: made when they may be faster.
+  struct Floats {
+    std::vector<float> weights;
+    std::unique_ptr<Convolution> convolution;
+  };
+
+  void choose_integers(QuantizedChoice* choice) const;
+  const Floats& floats() const;
   void run_floats(const QuantizedChoice& choice, const kernels::IntegerResultOperands& operands, void* scratch,
                   const Parallel& parallel) const;
 
   kernels::Op op_;
+  ConvProblem node_;
   kernels::IntegerConvFilter filter_;
   ArchFlags arch_;
   ConvOptions options_;
   const kernels::IntegerResultKernel& result_;
   std::optional<kernels::IntegerTransposedWeights> phases_;  // of a transposed convolution
   std::optional<kernels::IntegerConvWeights> tiles_;         // of one that is not
-  std::vector<float> float_weights_;
-  std::unique_ptr<Convolution> floats_;  // null where sums may be rounded
+  bool may_be_floats_ = false;                               // no sum would be rounded
+  mutable std::once_flag floats_made_;
+  mutable Floats floats_;
 };
+
+// Estimated nanoseconds of a run on one thread, before anything is known of the weights of a convolution that is not
+// transposed.
+double quantized_conv_nanoseconds(const ConvProblem& problem, const ArchFlags& arch);
 
 }  // namespace ortconv

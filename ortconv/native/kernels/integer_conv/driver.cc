@@ -16,7 +16,7 @@ namespace {
 
 // Tiles of a work item, which share the weights of a panel: more where a tile reads little, so that the source of all
 // of them stays in L1.
-constexpr int64_t kLeastTiles = 4, kMostTiles = 32, kMostBlocks = 256;
+constexpr int64_t kLeastTiles = 16, kMostTiles = 32, kMostBlocks = 1024;
 constexpr int kMostLanes = 16, kMostVectors = 3;
 
 constexpr int64_t kChannels = 4;         // depthwise: channels that are arranged before they are computed

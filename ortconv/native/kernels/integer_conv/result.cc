@@ -37,19 +37,19 @@ int64_t computed_rows(const IntegerConvKernel& kernel, int64_t outputs) {
   return whole + std::max<int64_t>(rows / 4 * parts, 1);
 }
 
-IntegerWork integer_conv_work(const ConvProblem& p, const IntegerConvLayout& layout,
-                              const IntegerConvWeights& weights) {
+IntegerWork integer_conv_work(const ConvProblem& p, const IntegerConvLayout& layout, const IntegerConvKernel& kernel,
+                              double excess_share) {
   const auto images = static_cast<double>(p.mb), vectors = static_cast<double>(layout.positions.size());
   const double planes = static_cast<double>(layout.planes) * static_cast<double>(layout.plane);
   IntegerWork work{};
-  if (weights.depthwise()) {
-    work.dots = images * vectors * static_cast<double>(weights.windows().size()) * static_cast<double>(p.oc);
+  if (is_integer_depthwise(p)) {
+    work.dots = images * vectors * static_cast<double>(integer_windows(p, kernel).size()) * static_cast<double>(p.oc);
     work.arranged = images * planes * static_cast<double>(p.g);
   } else {
-    const int64_t rows = p.g * computed_rows(weights.kernel(), p.oc / p.g) * weights.blocks();
-    work.dots = passes_of(weights.excess_share()) * images * vectors * static_cast<double>(layout.taps.size()) *
+    const int64_t blocks = ceil_div(p.ic / p.g, kernel.depth), rows = p.g * computed_rows(kernel, p.oc / p.g) * blocks;
+    work.dots = passes_of(excess_share) * images * vectors * static_cast<double>(layout.taps.size()) *
                 static_cast<double>(rows);
-    work.arranged = images * planes * static_cast<double>(p.g * weights.blocks());
+    work.arranged = images * planes * static_cast<double>(p.g * blocks);
   }
   work.rows = images * static_cast<double>(p.oc) * static_cast<double>(product_of(p.dst_size, p.ndims - 1));
   return work;

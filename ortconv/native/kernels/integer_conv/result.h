@@ -55,7 +55,7 @@ struct IntegerWork {
   double dots, arranged, rows;
 };
 IntegerWork integer_conv_work(const ConvProblem& problem, const IntegerConvLayout& layout,
-                              const IntegerConvWeights& weights);
+                              const IntegerConvKernel& kernel, double excess_share);
 
 // How many times as long a tile takes with such a share of lanes that exceed.
 inline double passes_of(double excess_share) { return 1 + 1.5 * excess_share; }

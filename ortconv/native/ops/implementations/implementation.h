@@ -22,6 +22,7 @@ struct Node {
   ConvProblem problem;  // holds at least what weight_problem() sets; there are channels
   const void* wei;      // null: other weights in every run
   ArchFlags arch;
+  bool is_exact = false;  // sums of small integers have to be exact: without fractions in between
 };
 
 // The data of a run; bias may be null. Scratch is aligned to 64 bytes.

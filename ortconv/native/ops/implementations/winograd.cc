@@ -54,7 +54,7 @@ class Filtering : public Implementation {
 };
 
 std::unique_ptr<Implementation> make(const Node& node, winograd::Windows windows) {
-  if (node.wei == nullptr) return nullptr;
+  if (node.wei == nullptr || node.is_exact) return nullptr;
   winograd::PlanPtr sizes = winograd::make_sizes(node.op, node.problem, windows, node.dtype, node.arch);
   if (sizes == nullptr || !winograd::takes_weights(node.op, node.problem, node.dtype, node.wei, node.arch)) {
     return nullptr;
