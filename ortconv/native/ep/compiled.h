@@ -7,9 +7,9 @@
 
 #include "base/dtype.h"
 #include "ep/claims.h"
-#include "ep/conv_transpose.h"
 #include "ep/group.h"
 #include "ep/integers.h"
+#include "ep/standard_convs.h"
 #include "ort/convolution/cpu.h"
 
 namespace ortconv::ep {

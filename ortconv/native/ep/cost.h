@@ -19,6 +19,8 @@ void require_faster(const Estimates& estimates, size_t neighbours);
 // Nanoseconds that its ConvTranspose of floats is estimated to take on one thread: for each image and group a product
 // of matrices, whose result is added up position by position.
 double onnxruntime_nanoseconds(const ConvProblem& problem);
+// The same for its QLinearConv, on CPUs with AVX2 and without products of bytes.
+double qlinear_conv_nanoseconds(const ConvProblem& problem);
 // The same for an activation or arithmetic behind it.
 double neighbour_nanoseconds(const ConvProblem& problem);
 // The same for a DequantizeLinear of its data and weights, and a QuantizeLinear of its result.

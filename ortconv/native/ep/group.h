@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "ep/conv_transpose.h"
 #include "ep/graph.h"
 #include "ep/own_tensors.h"
+#include "ep/standard_convs.h"
 #include "ops/conv_params.h"
 #include "ort/convolution/inputs.h"
 

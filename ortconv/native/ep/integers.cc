@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/math.h"
 #include "ep/activations.h"
-#include "ep/conv_transpose.h"
 #include "ep/group.h"
 #include "ep/numbers.h"
+#include "ep/standard_convs.h"
 #include "ops/quantized_convolution.h"
 #include "ort/convolution/inputs.h"
 
@@ -91,15 +91,19 @@ void read_weights(IntegerLayer* layer, const Node& dequantizer) {
     const int64_t behind = (axis + rank) % rank + 1;
     inner = product_of(dims.data() + behind, static_cast<int>(rank - behind));
   }
+  // Rows of taps: of an input channel a ConvTranspose has those of the outputs of its group, of an output channel a
+  // Conv those of the inputs of its group.
+  const bool is_transposed = layer->attributes.op != ConvOp::kConv;
   const int64_t of_group = dims[1], rows = dims[0] * of_group, taps = count / rows, inputs = dims[0] / groups;
   const auto scale_of = [&](int64_t i) { return of_w.scales[i / inner % static_cast<int64_t>(of_w.scales.size())]; };
-  std::vector<float> scales(groups * of_group);
+  std::vector<float> scales(is_transposed ? groups * of_group : dims[0]);
   std::vector<int64_t> sums(scales.size());
   const auto read = [&](const auto* w) {
     const auto zero = static_cast<int32_t>(of_w.zero);
     for (int64_t row = 0; row < rows; ++row) {
-      const int64_t in = row / of_group, m = in / inputs * of_group + row % of_group;
-      if (in % inputs == 0) scales[m] = scale_of(row * taps);
+      const int64_t first = row / of_group, other = row % of_group;
+      const int64_t m = is_transposed ? first / inputs * of_group + other : first;
+      if ((is_transposed ? first % inputs : other) == 0) scales[m] = scale_of(row * taps);
       const int64_t step = std::min(inner, taps);
       for (int64_t t = 0; t < taps; t += step) {
         if (scale_of(row * taps + t) != scales[m])
@@ -187,7 +191,17 @@ void add_readers(IntegerLayer* layer, const std::set<size_t>& taken) {
   }
 }
 
+ConvAttributes attributes_of(const Node& node, const Shape& w) {
+  const NodeAttributes attributes(node);
+  if (node.is("Conv")) return read_conv(attributes, w, DataType::kFloat);
+  const ConvTranspose conv = read_conv_transpose(attributes, w, DataType::kFloat);
+  if (!conv.output_shape.empty()) fail("its padding depends on the sizes of its data");
+  return conv.attributes;
+}
+
 }  // namespace
+
+bool is_integer_candidate(const Node& node) { return node.is("ConvTranspose") || node.is("Conv"); }
 
 std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken) {
   constexpr const char* kWhat = "its data";
@@ -207,9 +221,7 @@ std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_
   layer.others = {*of_data, *of_weights};
   const auto weights = of_weights->input(0).constant();
   if (!weights) fail("its weights are not constant");
-  const ConvTranspose conv = read_conv_transpose(NodeAttributes(node), weights->dims.copy(), DataType::kFloat);
-  if (!conv.output_shape.empty()) fail("its padding depends on the sizes of its data");
-  layer.attributes = conv.attributes;
+  layer.attributes = attributes_of(node, weights->dims.copy());
   read_weights(&layer, *of_weights);
   read_bias(&layer, taken);
   layer.output = node.outputs().at(0);
@@ -224,6 +236,9 @@ Estimates estimates_of(const IntegerLayer& layer) {
   const ConvProblem of_weights = weight_problem(layer.attributes, w.dims.copy());
   const auto channels = static_cast<int64_t>(layer.bias.size());
   const ConvProblem problem = problem_of(layer.attributes, &of_weights, {*x, {}, Shape{channels}, {}, {}});
+  if (layer.attributes.op == ConvOp::kConv) {
+    return {quantized_conv_nanoseconds(problem, ArchFlags::host()), qlinear_conv_nanoseconds(problem)};
+  }
   const auto zero = static_cast<uint8_t>(layer.of_w.zero);
   const QuantizedConvolution convolution(
       kernels::Op::kConvTranspose, problem,
@@ -235,6 +250,18 @@ Estimates estimates_of(const IntegerLayer& layer) {
     if (!converts) theirs += neighbour_nanoseconds(problem);
   }
   return {convolution.choose(problem)->nanoseconds, theirs};
+}
+
+void require_integers_pay(const IntegerLayer& layer) {
+  // Its ConvTranspose computes floats.
+  if (layer.attributes.op == ConvOp::kConv) {
+    const ArchFlags& arch = ArchFlags::host();
+    if (layer.op != QuantizedOp::kQuantized) fail("its result is not quantized");
+    if (!arch.avx2_fma || arch.has_byte_dots()) fail("ONNX Runtime's QLinearConv is about as fast on this CPU");
+    const Shape w = layer.w.constant()->dims.copy();
+    if (layer.attributes.group > 1 && w[1] == 1) fail("ONNX Runtime's kernel for one input channel is about as fast");
+  }
+  require_faster(estimates_of(layer), 0);
 }
 
 QuantizedInputs constants_of(const IntegerLayer& layer, OwnTensors* tensors) {

@@ -1,6 +1,6 @@
-// A ConvTranspose of dequantized 8-bit integers and the nodes around it, which become one node of integers: layers as
-// ortconv/passes/quantization/transposed_layers.py reads them, whose weights, scales and zero points are constant, and
-// whose axes are in ONNX's order.
+// A Conv or ConvTranspose of dequantized 8-bit integers and the nodes around it, which become one node of integers:
+// layers as ortconv/passes/quantization/transposed_layers.py reads them, whose weights, scales and zero points are
+// constant, and whose axes are in ONNX's order.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,19 @@ struct IntegerLayer {
   std::vector<std::string> kept = {};  // what follows and does not, and why
 };
 
-// None where the data of a ConvTranspose are not dequantized. Throws Error where they are, and the layer is not one of
+// Whether a node is one of these two.
+bool is_integer_candidate(const Node& node);
+
+// None where the data of such a node are not dequantized. Throws Error where they are, and the layer is not one of
 // integers; the message says why. `taken` are nodes of others, by their ids.
 std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken = {});
 
-// None where its sizes are not known. ONNX Runtime's are those of its floats, with all nodes of the layer.
+// None where its sizes are not known. ONNX Runtime's are those of its floats, with all nodes of the layer, or for a
+// quantized Conv those of its QLinearConv.
 Estimates estimates_of(const IntegerLayer& layer);
+
+// Throws Error where ONNX Runtime's own kernels compute a layer as fast.
+void require_integers_pay(const IntegerLayer& layer);
 
 // Copies of all that a layer reads but its data.
 QuantizedInputs constants_of(const IntegerLayer& layer, OwnTensors* tensors);

@@ -134,15 +134,15 @@ const OrtKernelRegistry* registry_of(const OrtApi* api) {
   return registry;
 }
 
-// The layer of integers that a ConvTranspose is; none where it is one of floats, with the reason if its data are
+// The layer of integers that a node is; none where it is one of floats, with the reason if its data are
 // dequantized.
 std::optional<IntegerLayer> find_integers(const Session& session, const Node& node, const std::set<size_t>& taken,
                                           Outcome* outcome) {
   try {
     std::optional<IntegerLayer> layer = read_integers(node, taken);
     if (!layer) return layer;
+    if (session.chooses) require_integers_pay(*layer);
     const Estimates estimates = estimates_of(*layer);
-    if (session.chooses) require_faster(estimates, 0);
     *outcome = {layer->others, layer->kept, {}, estimates};
     return layer;
   } catch (const Error& reason) {
@@ -156,7 +156,7 @@ std::optional<IntegerLayer> find_integers(const Session& session, const Node& no
 // where it stays as it is.
 bool decide(const Session& session, const Claim& claim, const Node& node, const std::set<size_t>& taken,
             bool trusts_sizes, Outcome* outcome) {
-  if (session.fuses && node.is("ConvTranspose") && find_integers(session, node, taken, outcome)) return true;
+  if (session.fuses && is_integer_candidate(node) && find_integers(session, node, taken, outcome)) return true;
   const Decision decision = claim.require(session, node);
   if (!decision.is_looked_at) return false;
   outcome->estimates = decision.estimates;
@@ -227,12 +227,11 @@ bool claim_graph(const Session& session, const OrtGraph* graph, OrtEpGraphSuppor
 
 std::unique_ptr<const Kernel> compile(const Session& session, const OrtGraph* graph, const OrtNode* fused) {
   const std::vector<Node> nodes = nodes_of(session.api, graph);
-  const auto found =
-      std::find_if(nodes.begin(), nodes.end(), [](const Node& each) { return each.is("ConvTranspose"); });
-  if (found == nodes.end()) fail("there is no ConvTranspose among nodes that were fused.");
+  const auto found = std::find_if(nodes.begin(), nodes.end(), is_integer_candidate);
+  if (found == nodes.end()) fail("there is no Conv and no ConvTranspose among nodes that were fused.");
   const auto require_all = [&](const std::vector<Node>& others) {
     if (others.size() + 1 == nodes.size()) return;
-    fail("ConvTranspose '", found->name(), "': ", nodes.size() - 1, " neighbours were fused, ", others.size(),
+    fail(found->op_type(), " '", found->name(), "': ", nodes.size() - 1, " neighbours were fused, ", others.size(),
          " of them are understood.");
   };
   if (const auto layer = read_integers(*found)) {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "ep/conv_transpose.h"
 #include "ep/graph.h"
 #include "ep/spectral_basis.h"
+#include "ep/standard_convs.h"
 #include "ort/fourier/cpu.h"
 
 namespace ortconv::ep {
