@@ -15,7 +15,7 @@ namespace ortconv::kernels {
 namespace {
 
 // Tiles of a work item, which share the weights of a panel: more where a tile reads little, so that the source of all
-// of them stays in L1.
+// of them stays near.
 constexpr int64_t kLeastTiles = 16, kMostTiles = 32, kMostBlocks = 1024;
 constexpr int kMostLanes = 16, kMostVectors = 3;
 
@@ -98,10 +98,11 @@ class Driver {
 
   void run_to_results(const IntegerResultKernel& result, const IntegerResultOperands& operands) {
     result_ = &result, operands_ = &operands;
-    for (size_t i = 0; i < layout_.positions.size(); ++i) {
-      const PositionVector& first = layout_.positions[i / chunk() * chunk()];
-      buffered_.push_back(layout_.positions[i]);
-      buffered_.back().dst -= first.dst;
+    buffered_ = layout_.positions;
+    const auto chunk = static_cast<size_t>(this->chunk());
+    for (size_t first = 0; first < buffered_.size(); first += chunk) {
+      const int64_t begin = buffered_[first].dst;
+      for (size_t i = first; i < std::min(first + chunk, buffered_.size()); ++i) buffered_[i].dst -= begin;
     }
     run();
   }
