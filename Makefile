@@ -202,7 +202,7 @@ sanitize: $(INSTALLED)
 		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DORTCONV_BUILD_TESTS=ON -DORTCONV_SANITIZE=address,undefined
 	$(BIN)/cmake --build build/sanitize
 	cd build/sanitize && $(abspath $(BIN)/ctest) --output-on-failure --parallel 2
-	for isa in portable avx2 avx512 avx512_bf16 all; do ORTCONV_MAX_ISA=$$isa ORTCONV_LIBRARY=$(abspath build/sanitize/libortconv_ops.so) \
+	for isa in $$(cat build/sanitize/isas); do ORTCONV_MAX_ISA=$$isa ORTCONV_LIBRARY=$(abspath build/sanitize/libortconv_ops.so) \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 		$(BIN)/python -m tests.fuzz.operators --first 0 --count 12 || exit; done
 
