@@ -4,6 +4,8 @@ VENV ?= .venv
 JOBS ?= auto
 # The Python of a machine with an NVIDIA GPU, which has onnxruntime-gpu and torch.
 CUDA_PYTHON ?= python3
+# Tests start many processes, which read the bytecode that the first one wrote.
+unexport PYTHONDONTWRITEBYTECODE
 # How long each target is fuzzed, and the seed of what it tries.
 SECONDS ?= 60
 SEED ?= 1
