@@ -195,7 +195,7 @@ dist: $(INSTALLED)
 	$(BIN)/python -m pip --python $(WHEEL)/venv install --quiet --disable-pip-version-check --no-deps --ignore-installed \
 		dist/*.whl
 	cd $(WHEEL) && venv/bin/python -m mypy -p ortconv
-	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep' tests/runtime/test_library.py \
+	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep and not slow' tests/runtime/test_library.py \
 		tests/runtime/test_session.py tests/runtime/test_python_ops.py tests/runtime/test_python_ops_failures.py tests/cli/test_cli.py \
 		tests/cli/test_execution.py tests/test_imports.py tests/samples
 
