@@ -4,6 +4,8 @@ VENV ?= .venv
 JOBS ?= auto
 # The Python of a machine with an NVIDIA GPU, which has onnxruntime-gpu and torch.
 CUDA_PYTHON ?= python3
+# Tests start many processes, which read the bytecode that the first one wrote.
+unexport PYTHONDONTWRITEBYTECODE
 # How long each target is fuzzed, and the seed of what it tries.
 SECONDS ?= 60
 SEED ?= 1
@@ -21,8 +23,8 @@ MODULES := $(shell find ortconv converters -name '*.py')
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
-	@echo "make test      run the quick tests: at most 8 cases of each test, and none that takes long"
-	@echo "make test-all  run all tests but the heavy sweeps: at most 100 cases of each test"
+	@echo "make test      run the quick tests: at most 5 cases of each test, and none that takes long"
+	@echo "make test-all  run all tests but the heavy sweeps: at most 50 cases of each test"
 	@echo "make test-lowest  run all tests but the heavy sweeps with the lowest version of everything that pyproject.toml asks for"
 	@echo "make test-serve  run the tests of what serves models, with Ray and Triton's client, which make test skips"
 	@echo "make sweep     run what test-all leaves out: heavy sweeps, and the other cases of tests"
@@ -193,7 +195,7 @@ dist: $(INSTALLED)
 	$(BIN)/python -m pip --python $(WHEEL)/venv install --quiet --disable-pip-version-check --no-deps --ignore-installed \
 		dist/*.whl
 	cd $(WHEEL) && venv/bin/python -m mypy -p ortconv
-	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep' tests/runtime/test_library.py \
+	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep and not slow' tests/runtime/test_library.py \
 		tests/runtime/test_session.py tests/runtime/test_python_ops.py tests/runtime/test_python_ops_failures.py tests/cli/test_cli.py \
 		tests/cli/test_execution.py tests/test_imports.py tests/samples
 
@@ -202,7 +204,7 @@ sanitize: $(INSTALLED)
 		-DCMAKE_BUILD_TYPE=RelWithDebInfo -DORTCONV_BUILD_TESTS=ON -DORTCONV_SANITIZE=address,undefined
 	$(BIN)/cmake --build build/sanitize
 	cd build/sanitize && $(abspath $(BIN)/ctest) --output-on-failure --parallel 2
-	for isa in portable avx2 avx512 avx512_bf16 all; do ORTCONV_MAX_ISA=$$isa ORTCONV_LIBRARY=$(abspath build/sanitize/libortconv_ops.so) \
+	for isa in $$(cat build/sanitize/isas); do ORTCONV_MAX_ISA=$$isa ORTCONV_LIBRARY=$(abspath build/sanitize/libortconv_ops.so) \
 		LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 		$(BIN)/python -m tests.fuzz.operators --first 0 --count 12 || exit; done
 

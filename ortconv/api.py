@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import os
 import warnings
@@ -178,6 +179,12 @@ def conversion(
                 raise refused from None
 
 
+@functools.cache
+def _version() -> str:
+    """Returns the version of the installed package, whose metadata is read once."""
+    return version("ortconv")
+
+
 def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: bool, progress: Progress) -> Conversion:
     """Makes a model of a graph; `lowest` asks for the oldest opset that has the nodes."""
     if lowest:
@@ -186,9 +193,7 @@ def _converted(graph: SourceGraph, lowered: Lowered, options: Options, lowest: b
         chosen = lowest_opset(lowered.graph, oldest, DEFAULT_OPSET)
         options = dataclasses.replace(options, opset=chosen)
         lowered.graph.opset_imports[""] = chosen
-    model = ir.Model(
-        lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=version("ortconv")
-    )
+    model = ir.Model(lowered.graph, ir_version=_IR_VERSION, producer_name="ortconv", producer_version=_version())
     model.metadata_props.update(
         {
             "ortconv.source.format": graph.format,

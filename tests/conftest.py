@@ -11,10 +11,10 @@ import pytest
 hypothesis.settings.register_profile("ortconv", deadline=None)  # no test is about time
 hypothesis.settings.load_profile("ortconv")
 
-QUICK_CASES = 8
+QUICK_CASES = 5
 """Cases of one test function that the quick run executes; the others are marked slow."""
 
-USUAL_CASES = 100
+USUAL_CASES = 50
 """Cases of one test function that a run of all tests executes; the others are marked as sweeps."""
 
 

@@ -10,6 +10,15 @@
 
 namespace ortconv::test {
 
+// Random problems are divided by this: under sanitizers, which make all slow, fewer run the same code.
+#if defined(ORTCONV_SANITIZED)
+constexpr bool kSanitized = true;
+constexpr int kShare = 4;
+#else
+constexpr bool kSanitized = false;
+constexpr int kShare = 1;
+#endif
+
 struct Test {
   const char* name;
   void (*run)();

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "testing/test.h"
@@ -30,13 +31,18 @@ std::string refusal(const std::function<void()>& fn) {
 
 }  // namespace ortconv::test
 
-int main() {
+// Runs the tests that are named, or all.
+int main(int argc, char** argv) {
   using namespace ortconv::test;
+  const std::vector<std::string> names(argv + 1, argv + argc);
+  size_t count = 0;
   for (const Test& test : tests()) {
+    if (!names.empty() && std::find(names.begin(), names.end(), test.name) == names.end()) continue;
+    ++count;
     const int before = failures;
     test.run();
     std::printf("%s %s\n", failures == before ? "ok  " : "FAIL", test.name);
   }
-  std::printf("%zu tests, %d failures\n", tests().size(), failures);
-  return failures == 0 ? 0 : 1;
+  std::printf("%zu tests, %d failures\n", count, failures);
+  return failures == 0 && (names.empty() || count == names.size()) ? 0 : 1;
 }

@@ -117,12 +117,13 @@ class Plan : public FourierPlan {
       bluestein_->exec_r(data, S(1), is_forward);
     }
   }
+  // Forward.
   template <class U>
-  void complex(fft::cmplx<U>* data, bool is_forward, fft::cmplx<U>* other) const {
+  void complex(fft::cmplx<U>* data, fft::cmplx<U>* other) const {
     if (complex_ != nullptr) {
-      complex_->exec(data, S(1), is_forward, other);
+      complex_->exec(data, S(1), other);
     } else {
-      bluestein_->exec(data, S(1), is_forward);
+      bluestein_->exec(data, S(1), true);
     }
   }
 

@@ -20,6 +20,9 @@ void transform_block(const Plan<S>& plan, const FourierRows<T>& in, int64_t firs
   const bool from_bins = in.y_parts == 1;
   const int64_t taken = std::min(in.size, from_bins ? n / 2 + 1 : n);
   const S scale = in.is_inverse ? S(1) / static_cast<S>(n) : S(1);
+  const bool is_complex = !from_bins && in.x_parts == 2;
+  // An inverse transform is a forward one with the parts of its input and of its result swapped.
+  const int64_t real_part = is_complex && in.is_inverse ? 1 : 0;
   // Row l at `at` of an array of vectors.
   const auto lane = [](V* vectors, int64_t at, int64_t l) { return reinterpret_cast<S*>(vectors + at) + l; };
   std::fill(data, data + (from_bins ? n : n * in.x_parts), V{});
@@ -35,15 +38,15 @@ void transform_block(const Plan<S>& plan, const FourierRows<T>& in, int64_t firs
     } else {
       for (int64_t j = 0; j < taken; ++j) {
         for (int64_t part = 0; part < in.x_parts; ++part) {
-          *lane(data, j * in.x_parts + part, l) = widen(x[j * step + part]);
+          *lane(data, j * in.x_parts + (part ^ real_part), l) = widen(x[j * step + part]);
         }
       }
     }
   }
-  if (from_bins || in.x_parts == 1) {
-    plan.real(data, !from_bins, other);
+  if (is_complex) {
+    plan.complex(reinterpret_cast<fft::cmplx<V>*>(data), reinterpret_cast<fft::cmplx<V>*>(other));
   } else {
-    plan.complex(reinterpret_cast<fft::cmplx<V>*>(data), !in.is_inverse, reinterpret_cast<fft::cmplx<V>*>(other));
+    plan.real(data, !from_bins, other);
   }
   for (int64_t l = 0; l < count; ++l) {
     const int64_t step = in.inner * in.y_parts;
@@ -54,8 +57,8 @@ void transform_block(const Plan<S>& plan, const FourierRows<T>& in, int64_t firs
         continue;
       }
       S real, imaginary;
-      if (in.x_parts == 2) {
-        real = *lane(data, 2 * k, l), imaginary = *lane(data, 2 * k + 1, l);
+      if (is_complex) {
+        real = *lane(data, 2 * k + real_part, l), imaginary = *lane(data, 2 * k + 1 - real_part, l);
       } else {
         const bool is_conjugate = 2 * k > n;
         const int64_t bin = is_conjugate ? n - k : k;

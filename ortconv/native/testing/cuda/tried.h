@@ -10,12 +10,6 @@
 
 namespace ortconv::cuda {
 
-#if defined(ORTCONV_SANITIZED)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 class Tried {
  public:
   // Adds the source of each program, alone and with each of its options and of the `facts` about the problem. True
@@ -35,7 +29,7 @@ class Tried {
 
   // Whether a problem runs. Under sanitizers, where the emulator takes many times as long: one that brings something
   // new, and one in eight of the others.
-  bool is_wanted(bool is_new) { return !kSanitized || is_new || repeated_++ % 8 == 7; }
+  bool is_wanted(bool is_new) { return !test::kSanitized || is_new || repeated_++ % 8 == 7; }
 
   void expect(const std::string& fact) const { EXPECT(all_.count(fact) == 1, "never tried: ", fact); }
 

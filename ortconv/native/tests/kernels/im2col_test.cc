@@ -114,12 +114,14 @@ TEST(threads_do_not_change_a_sum) {
     std::mt19937 random(22);
     const std::vector<float> src = test::normal_numbers(random, test::count_of(c.x));
     const std::vector<float> wei = test::normal_numbers(random, test::count_of(c.w));
-    const auto with = [&](const Parallel& parallel) {
-      return result<float>(DataType::kFloat, c.op(), p, src, wei, nullptr, Weights::kOfRun, parallel);
-    };
-    const std::vector<float> one = with(serial()), three = with(on_threads(3)), many = with(on_threads(16));
-    EXPECT(std::memcmp(one.data(), three.data(), one.size() * sizeof(float)) == 0, "3 threads, ", c.describe());
-    EXPECT(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0, "16 threads, ", c.describe());
+    for (const Weights lifetime : {Weights::kConstant, Weights::kOfRun}) {
+      const auto with = [&](const Parallel& parallel) {
+        return result<float>(DataType::kFloat, c.op(), p, src, wei, nullptr, lifetime, parallel);
+      };
+      const std::vector<float> one = with(serial()), three = with(on_threads(3)), many = with(on_threads(16));
+      EXPECT(std::memcmp(one.data(), three.data(), one.size() * sizeof(float)) == 0, "3 threads, ", c.describe());
+      EXPECT(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0, "16 threads, ", c.describe());
+    }
   }
 }
 

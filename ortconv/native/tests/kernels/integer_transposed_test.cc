@@ -48,14 +48,14 @@ int64_t sum_at(const ConvProblem& p, Bytes x, int64_t x_zero, Bytes w, int64_t w
                const int64_t* at) {
   const int64_t inputs = p.ic / p.g, outputs = p.oc / p.g, taps = product_of(p.ker, p.ndims);
   int64_t sum = 0;
-  for (int64_t position = 0; position < product_of(p.src_size, p.ndims); ++position) {
-    // The tap that takes this position to the output, if there is one.
-    int64_t rest = position, tap = 0, scale = 1;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    // The position that this tap takes to the output, if there is one.
+    int64_t rest = tap, position = 0, scale = 1;
     bool lands = true;
-    for (int i = p.ndims; i-- > 0; rest /= p.src_size[i], scale *= p.ker[i]) {
-      const int64_t distance = at[i] + p.pad[i] - rest % p.src_size[i] * p.stride[i];
-      lands = lands && distance >= 0 && distance % p.dilation[i] == 0 && distance / p.dilation[i] < p.ker[i];
-      tap += lands ? distance / p.dilation[i] * scale : 0;
+    for (int i = p.ndims; i-- > 0; rest /= p.ker[i], scale *= p.src_size[i]) {
+      const int64_t distance = at[i] + p.pad[i] - rest % p.ker[i] * p.dilation[i];
+      lands = lands && distance >= 0 && distance % p.stride[i] == 0 && distance / p.stride[i] < p.src_size[i];
+      position += lands ? distance / p.stride[i] * scale : 0;
     }
     if (!lands) continue;
     for (int64_t c = m / outputs * inputs; c < (m / outputs + 1) * inputs; ++c) {

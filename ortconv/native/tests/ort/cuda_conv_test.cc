@@ -147,11 +147,7 @@ void check_random(int cases, uint64_t seed, bool deferred, int device, const Fak
 // What the kernels compute is tested with the plans; under sanitizers few problems do.
 int case_count() {
   const char* const wanted = std::getenv("ORTCONV_CUDA_TEST_CASES");
-#if defined(ORTCONV_SANITIZED)
-  constexpr int kUsual = 10;
-#else
-  constexpr int kUsual = 60;
-#endif
+  constexpr int kUsual = test::kSanitized ? 10 : 60;
   return wanted != nullptr ? std::atoi(wanted) : kUsual;
 }
 

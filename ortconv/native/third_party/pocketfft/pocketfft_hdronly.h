@@ -1522,11 +1522,11 @@ template<bool fwd, typename T> void pass_all(T c[], T0 fct, T *ch) const
     template<typename T> void exec(T c[], T0 fct, bool fwd) const
       {
       arr<T> ch(length);
-      exec(c, fct, fwd, ch.data());
+      fwd ? pass_all<true>(c, fct, ch.data()) : pass_all<false>(c, fct, ch.data());
       }
-    // ortconv: with memory for `length` intermediate results
-    template<typename T> void exec(T c[], T0 fct, bool fwd, T *ch) const
-      { fwd ? pass_all<true>(c, fct, ch) : pass_all<false>(c, fct, ch); }
+    // ortconv: forward, with memory for `length` intermediate results
+    template<typename T> void exec(T c[], T0 fct, T *ch) const
+      { pass_all<true>(c, fct, ch); }
 
   private:
     POCKETFFT_NOINLINE void factorize()
@@ -2430,7 +2430,7 @@ template<typename T0> class fftblue
 
     template<bool fwd, typename T> void fft(cmplx<T> c[], T0 fct) const
       {
-      arr<cmplx<T>> akf(n2);
+      arr<cmplx<T>> akf(n2), ch(n2);
 
       /* initialize a_k and FFT it */
       for (size_t m=0; m<n; ++m)
@@ -2439,24 +2439,30 @@ template<typename T0> class fftblue
       for (size_t m=n; m<n2; ++m)
         akf[m]=zero;
 
-      plan.exec (akf.data(),1.,true);
+      plan.exec (akf.data(),1.,ch.data());
 
       /* do the convolution */
-      akf[0] = akf[0].template special_mul<!fwd>(bkf[0]);
+      // ortconv: the inverse FFT is a forward one with the parts of its input and of its result swapped
+      auto mul = [](const cmplx<T> &a, const cmplx<T0> &b)
+        {
+        auto product = a.template special_mul<!fwd>(b);
+        return cmplx<T>(product.i, product.r);
+        };
+      akf[0] = mul(akf[0], bkf[0]);
       for (size_t m=1; m<(n2+1)/2; ++m)
         {
-        akf[m] = akf[m].template special_mul<!fwd>(bkf[m]);
-        akf[n2-m] = akf[n2-m].template special_mul<!fwd>(bkf[m]);
+        akf[m] = mul(akf[m], bkf[m]);
+        akf[n2-m] = mul(akf[n2-m], bkf[m]);
         }
       if ((n2&1)==0)
-        akf[n2/2] = akf[n2/2].template special_mul<!fwd>(bkf[n2/2]);
+        akf[n2/2] = mul(akf[n2/2], bkf[n2/2]);
 
       /* inverse FFT */
-      plan.exec (akf.data(),1.,false);
+      plan.exec (akf.data(),1.,ch.data());
 
       /* multiply by b_k */
       for (size_t m=0; m<n; ++m)
-        c[m] = akf[m].template special_mul<fwd>(bk[m])*fct;
+        c[m] = cmplx<T>(akf[m].i, akf[m].r).template special_mul<fwd>(bk[m])*fct;
       }
 
   public:
@@ -2484,7 +2490,8 @@ template<typename T0> class fftblue
         tbkf[m] = tbkf[n2-m] = bk[m]*xn2;
       for (size_t m=n;m<=(n2-n);++m)
         tbkf[m].Set(0.,0.);
-      plan.exec(tbkf.data(),1.,true);
+      arr<cmplx<T0>> ch(n2);
+      plan.exec(tbkf.data(),1.,ch.data());
       for (size_t i=0; i<n2/2+1; ++i)
         bkf[i] = tbkf[i];
       }
