@@ -370,16 +370,22 @@ void keeps_what_parts_cannot_hold(DataType dtype, Packing packing, const ArchFla
 
 }  // namespace
 
+// So many random shapes; "in_turns": one type for each shape, and not two.
 int main(int argc, char** argv) {
   const int random_count = argc > 1 ? std::atoi(argv[1]) : 400;
+  const bool in_turns = argc > 2 && std::string(argv[2]) == "in_turns";
   const ArchFlags& host = ArchFlags::host();
   refuses_what_it_cannot_do();
-  constexpr DataType kOthers[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kDouble};
+  constexpr DataType kTypes[] = {DataType::kFloat, DataType::kFloat16, DataType::kBfloat16, DataType::kDouble};
   size_t count = 0;
   for (const Shape& s : shapes(random_count)) {
     const ConvProblem p = problem_of(s);
     if (std::any_of(p.dst_size, p.dst_size + p.ndims, [](int64_t size) { return size < 0; })) continue;
-    for (const DataType dtype : {DataType::kFloat, kOthers[count++ % std::size(kOthers)]}) {
+    // One of all types, or float and one of the others.
+    std::vector<DataType> types{kTypes[count % std::size(kTypes)]};
+    if (!in_turns) types = {DataType::kFloat, kTypes[1 + count % (std::size(kTypes) - 1)]};
+    ++count;
+    for (const DataType dtype : types) {
       Shape typed = s;
       typed.activated = s.activated && dtype != DataType::kDouble;  // which has no activation
       with_float_type(dtype, [&](auto zero) {
