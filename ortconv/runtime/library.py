@@ -16,7 +16,7 @@ from ortconv.errors import PluginError
 from ortconv.runtime import cuda
 
 __all__ = [
-    "FOURIER_ENTRY",
+    "CPU_ONLY_ENTRY",
     "LIBRARY_VARIABLE",
     "MATMUL_COMPRESSED_ENTRY",
     "OLDEST_ONNXRUNTIME",
@@ -39,8 +39,8 @@ OLDEST_ONNXRUNTIME = (1, 24)
 MATMUL_COMPRESSED_ENTRY = "ortconv.matmul_compressed"
 """Session config entry: with "0", the function bodies of products by compressed weights run; the default is "1"."""
 
-FOURIER_ENTRY = "ortconv.fourier"
-"""Session config entry: with "0", the function bodies of the Fourier operators run; the default is "1"."""
+CPU_ONLY_ENTRY = "ortconv.cpu_only_operators"
+"""Session config entry: with "0", the function bodies of operators without CUDA kernels run; the default is "1"."""
 
 _FILE_NAMES = {"win32": "ortconv_ops.dll", "darwin": "libortconv_ops.dylib"}
 
@@ -116,8 +116,8 @@ def register(session_options: Any) -> None:
     Session config entries that must be set before: with ``ortconv.cuda.use_tf32`` = "1", CUDA kernels may multiply
     float32 in TF32, which they do not by default. With ``ortconv.matmul_compressed`` = "0", ONNX Runtime inlines the
     function bodies of the products by compressed weights, which any provider runs; the operators themselves have
-    kernels for the CPU and CUDA providers. ``ortconv.fourier`` = "0" does the same for the Fourier operators, which
-    have kernels for the CPU provider alone.
+    kernels for the CPU and CUDA providers. ``ortconv.cpu_only_operators`` = "0" does the same for operators that have
+    kernels for the CPU provider alone: Fourier transforms, and convolutions of 8-bit integers to such, or transposed.
 
     Each entry of ours has an environment variable, which counts where there is no entry, for programs that pass none
     on: ``ORTCONV_CUDA_USE_TF32`` for ``ortconv.cuda.use_tf32``, and so on.

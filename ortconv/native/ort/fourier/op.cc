@@ -84,7 +84,7 @@ struct FourierCustomOp : CustomOp {
 
 CustomOps fourier_ops(const OrtApi* api, const Settings& settings) {
   CustomOps ops;
-  if (!settings.fourier) return ops;
+  if (!settings.cpu_only_operators) return ops;
   for (const Provider& provider : providers()) {
     if (provider.make_fourier == nullptr) continue;
     for (const FourierOp op : kFourierOps) {
