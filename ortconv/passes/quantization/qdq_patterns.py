@@ -25,9 +25,11 @@ from ortconv.passes.context import Context
 from ortconv.passes.quantization.candidates import Grid, Layer, plan_layers
 from ortconv.passes.quantization.weights import QuantizedWeights
 
-__all__ = ["run"]
+__all__ = ["FLOAT_RESULT", "run"]
 
 _LEAST_FILTER_AXES = 3
+FLOAT_RESULT = "has quantized data and a float output, which nothing rounds"
+"""What is noted of a convolution that becomes ConvIntegerToFloat."""
 _NOTHING = "is computed in floats: nothing in the model has 8-bit weights"
 
 
@@ -394,7 +396,7 @@ class _Writer:
         )
         if layer.offset:
             result = self._inserter.before(node, "Add", [result, self._of_offset(layer, window)], node.outputs[0])
-        self._note(node, "has quantized data and a float output, which nothing rounds")
+        self._note(node, FLOAT_RESULT)
         self._replace(node, result)
 
     def multiply(self, layer: Layer) -> None:
