@@ -46,9 +46,11 @@ TEST(registration_declares_memory_and_types) {
       ++fourier;
       continue;
     }
-    if (name.rfind("QLinearTransposedConvolution", 0) == 0 || name == "TransposedConvolutionIntegerToFloat") {
+    const bool is_affine = name == "QLinearConvolution";
+    if (is_affine || name.rfind("QLinearTransposedConvolution", 0) == 0 ||
+        name == "TransposedConvolutionIntegerToFloat") {
       EXPECT(std::string(op->GetExecutionProviderType(op)) == "CPUExecutionProvider", name);
-      const size_t own = name == "QLinearTransposedConvolutionAdd" ? 12 : name[0] == 'Q' ? 9 : 7;
+      const size_t own = name == "QLinearTransposedConvolutionAdd" ? 12 : is_affine ? 11 : name[0] == 'Q' ? 9 : 7;
       EXPECT(op->GetInputTypeCount(op) == own && op->GetInputCharacteristic(op, own - 1) == 0, name);
       ++quantized;
       continue;
@@ -79,7 +81,7 @@ TEST(registration_declares_memory_and_types) {
   EXPECT(codebooks == 4 * std::size(kMatMulTypes), codebooks);
   EXPECT(integer_convs == 8, integer_convs);  // of two types of data and two of weights
   EXPECT(fourier == 4 * std::size(kFourierTypes), fourier);
-  EXPECT(quantized == 4 + 8 + 8, quantized);  // of two types of data, two of weights, and two of results
+  EXPECT(quantized == 4 + 8 + 8 + 8, quantized);  // of two types of data, two of weights, and two of results
   EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering + integer_convs + fourier + quantized,
          ops.size());
 }
