@@ -29,7 +29,7 @@ from benchmarks.networks import NETWORKS, mean, network
 from benchmarks.quantized_sources import OCR, TRANSPOSED, Missing, ocr_file, transposed
 from benchmarks.turn import in_turns
 
-__all__ = ["check", "compare", "compare_file"]
+__all__ = ["check", "compare", "compare_file", "compare_files"]
 
 Array = npt.NDArray[Any]
 Run = Callable[[], list[Array]]
@@ -69,7 +69,7 @@ def compare(name: str, rounds: int, seconds: float) -> dict[str, float]:
             converted = openvino.convert_model(module, input=[tuple(image.shape)], **example)
             openvino.save_model(converted, plain, compress_to_fp16=False)
             openvino.save_model(_quantized(name, converted, image), quantized, compress_to_fp16=False)
-        return _compare(name, quantized, plain, [np.asarray(image)], rounds, seconds)
+        return compare_files(name, quantized, plain, [np.asarray(image)], rounds, seconds)
 
 
 def compare_file(path: pathlib.Path, rounds: int, seconds: float) -> dict[str, float]:
@@ -97,7 +97,7 @@ def compare_file(path: pathlib.Path, rounds: int, seconds: float) -> dict[str, f
     with tempfile.TemporaryDirectory(prefix="ortconv-quantized-") as folder:
         plain = pathlib.Path(folder, "plain.xml")
         openvino.save_model(_without_quantizers(openvino.Core().read_model(path)), plain, compress_to_fp16=False)
-        return _compare(path.parent.name, path, plain, feeds, rounds, seconds)
+        return compare_files(path.parent.name, path, plain, feeds, rounds, seconds)
 
 
 def _without_quantizers(model: Any) -> Any:
@@ -139,9 +139,25 @@ def _distance(found: Array, right: Array) -> float:
     return float(np.sqrt(np.mean(np.square(found - right)))) / max(size, 1e-30)
 
 
-def _compare(
+def compare_files(
     name: str, quantized: pathlib.Path, plain: pathlib.Path, feeds: Sequence[Array], rounds: int, seconds: float
 ) -> dict[str, float]:
+    """Times a quantized file and its form in float32.
+
+    Args:
+        name: How messages name the network.
+        quantized: The quantized file.
+        plain: The other one.
+        feeds: The data of its inputs.
+        rounds: How many turns each has.
+        seconds: How long a turn takes.
+
+    Returns:
+        As `compare`.
+
+    Raises:
+        click.ClickException: Ours is farther off than OpenVINO.
+    """
     runs, said = _engines(quantized, plain, feeds)
     check(name, runs["ortconv"](), runs["OpenVINO"](), said)
     return {engine: found * 1e3 for engine, found in in_turns(runs, rounds, seconds).items()}

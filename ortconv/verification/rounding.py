@@ -11,6 +11,7 @@ import onnx
 
 from ortconv.frontend.source_graph import SourceGraph, SourceNode, SourceValue
 from ortconv.model_io.input_data import Array
+from ortconv.opset.ops.qlinear_convolution import QLINEAR_CONVOLUTION
 
 __all__ = ["Rounding", "roundings"]
 
@@ -47,6 +48,10 @@ class Rounding:
         return np.asarray(self.low + codes.astype(np.float64) * self.step, np.float32)
 
 
+_QUANTIZING = ("QuantizeLinear", QLINEAR_CONVOLUTION.name)
+"""Op types of nodes that may stand in the place of a FakeQuantize, and give its levels."""
+
+
 def roundings(graph: SourceGraph, model: onnx.ModelProto, values: Mapping[str, Array]) -> list[Rounding]:
     """Returns the FakeQuantize nodes of the source that the model quantizes.
 
@@ -58,7 +63,7 @@ def roundings(graph: SourceGraph, model: onnx.ModelProto, values: Mapping[str, A
     made = {}
     for node in model.graph.node:
         facts = {entry.key: entry.value for entry in node.metadata_props}
-        if node.op_type == "QuantizeLinear" and facts.get("ortconv.source.op_type") == "FakeQuantize":
+        if node.op_type in _QUANTIZING and facts.get("ortconv.source.op_type") == "FakeQuantize":
             made[facts["ortconv.source.id"], facts["ortconv.source.name"]] = node.output[0]
     found = []
     for each in graph.nodes:

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
 import click.testing
 import numpy as np
+import openvino
 import pytest
+from openvino import opset1
 
 from benchmarks import quantized, quantized_sources
 
 SAID = np.array([[3, -4]], np.float32)
+FILE = pathlib.Path("zoo", "net", "model.xml")
 
 
 def _stub(monkeypatch: pytest.MonkeyPatch, openvino: np.ndarray, ours: np.ndarray) -> dict[str, int]:
     """Puts engines of these answers in the place of the real ones; returns how often each has run."""
     runs = dict.fromkeys(("OpenVINO", "ortconv", "float32"), 0)
 
-    def engine(name: str, answer: np.ndarray) -> Callable[[], np.ndarray]:
-        def run() -> np.ndarray:
+    def engine(name: str, answer: np.ndarray) -> Callable[[], list[np.ndarray]]:
+        def run() -> list[np.ndarray]:
             runs[name] += 1
-            return answer
+            return [answer]
 
         return run
 
-    def engines(*_: Any) -> tuple[dict[str, Callable[[], np.ndarray]], np.ndarray]:
+    def engines(*_: Any) -> tuple[dict[str, Callable[[], list[np.ndarray]]], list[np.ndarray]]:
         answers = {"OpenVINO": openvino, "ortconv": ours, "float32": SAID}
-        return {name: engine(name, answer) for name, answer in answers.items()}, SAID
+        return {name: engine(name, answer) for name, answer in answers.items()}, [SAID]
 
-    monkeypatch.setattr(quantized, "network", lambda name: (None, None))
     monkeypatch.setattr(quantized, "_engines", engines)
     return runs
+
+
+def _compared(rounds: int) -> dict[str, float]:
+    return quantized.compare_files("net", FILE, FILE, [], rounds, 0.01)
 
 
 @pytest.mark.parametrize(("openvino", "ours"), [(0.1, 0.14), (0.1, 0.0), (0.0, 0.01)])
@@ -39,7 +46,7 @@ def test_answers_as_close_as_those_of_openvino_are_timed(
     monkeypatch: pytest.MonkeyPatch, openvino: float, ours: float
 ) -> None:
     runs = _stub(monkeypatch, SAID + np.float32(openvino), SAID - np.float32(ours))
-    found = quantized.compare("resnet18", 3, 0.01)
+    found = _compared(3)
     assert list(found) == ["OpenVINO", "ortconv", "float32"]
     assert all(milliseconds > 0 for milliseconds in found.values())
     assert all(count > 3 for count in runs.values())
@@ -48,9 +55,31 @@ def test_answers_as_close_as_those_of_openvino_are_timed(
 @pytest.mark.parametrize(("openvino", "ours"), [(0.1, 0.2), (0.0, 0.1), (0.1, float("nan"))])
 def test_others_are_not(monkeypatch: pytest.MonkeyPatch, openvino: float, ours: float) -> None:
     runs = _stub(monkeypatch, SAID + np.float32(openvino), SAID - np.float32(ours))
-    with pytest.raises(click.ClickException, match="resnet18: ortconv is off by"):
-        quantized.compare("resnet18", 1, 0.01)
+    with pytest.raises(click.ClickException, match="net: ortconv is off by"):
+        _compared(1)
     assert runs == {"OpenVINO": 1, "ortconv": 1, "float32": 0}
+
+
+def test_numbers_of_objects_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    _stub(monkeypatch, SAID, np.zeros((2, 2), np.float32))
+    assert list(_compared(1)) == ["OpenVINO", "ortconv", "float32"]
+
+
+def test_a_file_is_compared_with_its_float_form(tmp_path: pathlib.Path) -> None:
+    rng, folder = np.random.default_rng(0), tmp_path / "net"
+    folder.mkdir()
+    x = opset1.parameter([1, 3, 9, 9], np.float32)
+    bounds = [np.float32(each) for each in (0, 255, 0, 255)]
+    codes = opset1.convert(opset1.constant(rng.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)), "f32")
+    weights = opset1.multiply(codes, np.float32(0.01))
+    y = opset1.convolution(opset1.fake_quantize(x, *bounds, 256), weights, [1, 1], [1, 1], [1, 1], [1, 1])
+    openvino.save_model(openvino.Model([y], [x]), folder / "model.xml", compress_to_fp16=False)
+    done = click.testing.CliRunner().invoke(
+        quantized.main, ["--file", str(folder / "model.xml"), "--rounds", "1", "--seconds", "0.01"]
+    )
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[2].startswith("| net | ")
+    assert len(done.output.splitlines()) == 4
 
 
 def test_the_table_ends_with_the_means(monkeypatch: pytest.MonkeyPatch) -> None:

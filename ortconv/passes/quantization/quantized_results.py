@@ -192,9 +192,6 @@ def _quantizes(user: ir.Node, value: ir.Value) -> bool:
 
 def _replace(layer: _Layer, quantizer: ir.Node, context: Context) -> None:
     node, old = layer.node, quantizer.outputs[0]
-    # What computes the image stands behind the convolution.
-    adds_image = (each for each in layer.nodes if layer.image is not None and layer.image in each.inputs)
-    place = next(adds_image, node)
     inputs = [*node.inputs, *[None] * 7]
 
     def array(numbers: npt.NDArray[np.float64], role: str, *, image: bool = False) -> ir.Value:
@@ -213,7 +210,7 @@ def _replace(layer: _Layer, quantizer: ir.Node, context: Context) -> None:
         x_zero = context.constants.number(0, inputs[0].dtype)
     bias = array(layer.before.addend, "bias", image=True)
     if layer.image is not None:
-        bias = _image(layer, place, bias, array(layer.image_factor, "image_factor", image=True), context)
+        bias = _image(layer, quantizer, bias, array(layer.image_factor, "image_factor", image=True), context)
     after = layer.after or _Affine(np.ones(layer.channels), np.zeros(layer.channels))
     operands = [
         inputs[0],
@@ -229,14 +226,13 @@ def _replace(layer: _Layer, quantizer: ir.Node, context: Context) -> None:
     ]
     attributes: dict[str, Any] = {each.name: node.attributes[each.name] for each in CONV_INTEGER_TO_FLOAT.attributes}
     attributes[ACTIVATION] = layer.activation
-    result = context.inserter.before(place, QLINEAR_CONVOLUTION.name, operands, old, domain=DOMAIN, **attributes)
+    # `ortconv verify` compares what stands in the place of a FakeQuantize.
+    result = context.inserter.before(quantizer, QLINEAR_CONVOLUTION.name, operands, old, domain=DOMAIN, **attributes)
     result.metadata_props.update(old.metadata_props)
     ir.convenience.replace_all_uses_with(old, result)
     name, old.name = old.name, None
     notes = context.steps[node].notes
-    notes[notes.index(FLOAT_RESULT)] = (
-        "has quantized data; its kernel computes what stands between it and a quantizer, too"
-    )
+    notes[notes.index(FLOAT_RESULT)] = "has quantized data, and becomes one with the quantizer of its result"
     left = [value for each in (node, *layer.nodes, quantizer) for value in each.inputs]
     for each in (quantizer, *reversed(layer.nodes), node):
         assert each.graph is not None
