@@ -127,7 +127,9 @@ def check(name: str, ours: list[Array], openvino: list[Array], said: list[Array]
         click.ClickException: It is not.
     """
     if any(each.shape != right.shape for found in (ours, openvino) for each, right in zip(found, said, strict=True)):
-        return  # as many objects as were found, which the rounding of one number may change
+        # As many objects as were found, which the rounding of one number may change.
+        click.echo(f"{name}: answers have other shapes than those of the file, and are not compared", err=True)
+        return
     mine, other = (max(map(_distance, found, said)) for found in (ours, openvino))
     if not mine <= max(_LOSS * other, _LEAST):
         raise click.ClickException(f"{name}: ortconv is off by {mine:.1e}, OpenVINO by {other:.1e}")

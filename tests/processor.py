@@ -7,7 +7,7 @@ import platform
 
 import pytest
 
-__all__ = ["HAS_AVX512", "HAS_DOT_PRODUCTS", "WITHOUT_AVX512", "with_avx512", "with_dot_products"]
+__all__ = ["HAS_AVX2", "HAS_AVX512", "HAS_DOT_PRODUCTS", "WITHOUT_AVX512", "with_avx512", "with_dot_products"]
 
 
 def _flags() -> frozenset[str]:
@@ -17,6 +17,7 @@ def _flags() -> frozenset[str]:
     return frozenset(next((line for line in lines if line.startswith("flags")), "").split())
 
 
+HAS_AVX2 = {"avx2", "fma"} <= _flags()
 HAS_AVX512 = "avx512f" in _flags()
 
 WITHOUT_AVX512 = (

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from tests.ep.sessions import claims, session, with_provider
 from tests.operators.integer_convs import Case, sums
 from tests.optimizer.models import parsed
+from tests.processor import HAS_AVX2, HAS_DOT_PRODUCTS
 
 pytestmark = pytest.mark.usefixtures("library")
 
@@ -98,6 +100,39 @@ def test_sizes_of_the_run() -> None:
         assert made.run(None, {"x": x})[0].shape[0] == sizes[0]
     with pytest.raises(Exception, match="Conv 'conv': "):
         made.run(None, {"x": bytes_of((1, 5, 9, 7), np.uint8)})
+
+
+def test_a_result_that_stays_float() -> None:
+    case = CASES["image"][0]
+    model, stored = layer(case, TYPES[0])
+    del model.graph.node[4:]
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    x = bytes_of(case.x, TYPES[0][0])
+    (got,) = with_provider(model, {"x": x}, f"conv {' '.join(['DequantizeLinear'] * 3)}")
+    exact = sums(case, x.astype(np.int64) - 5, stored["w"].astype(np.int64))
+    scale = (stored["x_scale"] * stored["w_scale"]).reshape(-1, 1, 1)
+    bias = (stored["b"].astype(F32) * stored["b_scale"]).reshape(-1, 1, 1)
+    np.testing.assert_array_equal(got, exact.astype(F32) * scale + bias)
+    assert claims(model, claim_all="0") == []
+
+
+LARGE = Case((1, 56, 60, 60), (60, 56, 3, 3), pads=(1, 1, 1, 1))
+
+
+@pytest.mark.skipif(not HAS_AVX2 or HAS_DOT_PRODUCTS, reason="ours is claimed with AVX2 and without VNNI alone")
+def test_a_large_layer_is_claimed_with_any_batch() -> None:
+    model, _ = layer(LARGE, TYPES[0])
+    assert [each.node for each in claims(model, claim_all="0")] == ["conv"]
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    assert [each.node for each in claims(model, claim_all="0")] == ["conv"]
+
+
+def test_a_layer_of_open_sizes_is_left() -> None:
+    """Ours is not faster for most sizes."""
+    model, _ = layer(LARGE, TYPES[0])
+    for axis in (2, 3):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"n{axis}"
+    assert claims(model, claim_all="0") == []
 
 
 @pytest.mark.parametrize("rule", ["SAME_UPPER", "SAME_LOWER"])

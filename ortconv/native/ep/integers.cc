@@ -72,7 +72,6 @@ void require_one(const Quantization& quantization, const char* what) {
 void read_weights(IntegerLayer* layer, const Node& dequantizer) {
   constexpr const char* kWhat = "its weights";
   constexpr int64_t kLargest = 255;  // of the data, beside their zero point
-  layer->w = dequantizer.input(0);
   const DataType type = byte_type(layer->w, kWhat);
   const auto data = layer->w.constant();
   if (!data) fail("its weights are not constant");
@@ -199,11 +198,37 @@ ConvAttributes attributes_of(const Node& node, const Shape& w) {
   return conv.attributes;
 }
 
+// None where its sizes are not known, but for the batch.
+std::optional<ConvProblem> problem_of(const IntegerLayer& layer) {
+  const auto dims = layer.x.type().dims;
+  if (!dims || dims->empty()) return std::nullopt;
+  Shape x = *dims;
+  if (layer.attributes.op == ConvOp::kConv && x[0] < 0) x[0] = 1;
+  if (std::any_of(x.begin(), x.end(), [](int64_t size) { return size < 0; })) return std::nullopt;
+  const ConvProblem of_weights = weight_problem(layer.attributes, layer.w.constant()->dims.copy());
+  return problem_of(layer.attributes, &of_weights, {x, {}, {}, {}, {}});
+}
+
+Estimates estimates_of_conv(const ConvProblem& problem) {
+  return {quantized_conv_nanoseconds(problem, ArchFlags::host()), qlinear_conv_nanoseconds(problem)};
+}
+
+// Throws Error where ONNX Runtime's QLinearConv is as fast; told without a look at the weights, which may be many.
+void require_conv_pays(const IntegerLayer& layer) {
+  const ArchFlags& arch = ArchFlags::host();
+  if (!arch.avx2_fma || arch.has_byte_dots()) fail("ONNX Runtime's QLinearConv is about as fast on this CPU");
+  const Shape w = layer.w.constant()->dims.copy();
+  if (layer.attributes.group > 1 && w[1] == 1) fail("ONNX Runtime's kernel for one input channel is about as fast");
+  const std::optional<ConvProblem> problem = problem_of(layer);
+  if (!problem) fail("its sizes are not known");
+  require_faster(estimates_of_conv(*problem), 0);
+}
+
 }  // namespace
 
 bool is_integer_candidate(const Node& node) { return node.is("ConvTranspose") || node.is("Conv"); }
 
-std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken) {
+std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken, bool chooses) {
   constexpr const char* kWhat = "its data";
   const Value x = node.input(0), w = node.input(1);
   if (!x || !w) return std::nullopt;
@@ -221,47 +246,34 @@ std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_
   layer.others = {*of_data, *of_weights};
   const auto weights = of_weights->input(0).constant();
   if (!weights) fail("its weights are not constant");
+  layer.w = of_weights->input(0);
   layer.attributes = attributes_of(node, weights->dims.copy());
+  const bool is_in_question = chooses && layer.attributes.op == ConvOp::kConv;
+  if (is_in_question) require_conv_pays(layer);
   read_weights(&layer, *of_weights);
   read_bias(&layer, taken);
   layer.output = node.outputs().at(0);
   add_readers(&layer, taken);
+  if (is_in_question && layer.op != QuantizedOp::kQuantized) fail("its result is not quantized");
   return layer;
 }
 
 Estimates estimates_of(const IntegerLayer& layer) {
-  const auto x = layer.x.type().dims;
-  if (!x || std::any_of(x->begin(), x->end(), [](int64_t size) { return size < 0; })) return {};
+  const std::optional<ConvProblem> problem = problem_of(layer);
+  if (!problem) return {};
+  if (layer.attributes.op == ConvOp::kConv) return estimates_of_conv(*problem);
   const TensorView w = *layer.w.constant();
-  const ConvProblem of_weights = weight_problem(layer.attributes, w.dims.copy());
-  const auto channels = static_cast<int64_t>(layer.bias.size());
-  const ConvProblem problem = problem_of(layer.attributes, &of_weights, {*x, {}, Shape{channels}, {}, {}});
-  if (layer.attributes.op == ConvOp::kConv) {
-    return {quantized_conv_nanoseconds(problem, ArchFlags::host()), qlinear_conv_nanoseconds(problem)};
-  }
   const auto zero = static_cast<uint8_t>(layer.of_w.zero);
   const QuantizedConvolution convolution(
-      kernels::Op::kConvTranspose, problem,
+      kernels::Op::kConvTranspose, *problem,
       {{static_cast<const uint8_t*>(w.data), layer.of_w.type == DataType::kInt8}, &zero, 1}, ArchFlags::host(), {});
-  double theirs = onnxruntime_nanoseconds(problem) + dequantize_nanoseconds(problem);
-  if (layer.op == QuantizedOp::kQuantized) theirs += quantize_nanoseconds(problem);
+  double theirs = onnxruntime_nanoseconds(*problem) + dequantize_nanoseconds(*problem);
+  if (layer.op == QuantizedOp::kQuantized) theirs += quantize_nanoseconds(*problem);
   for (const Node& node : layer.others) {
     const bool converts = node.is("DequantizeLinear") || node.is("QuantizeLinear");
-    if (!converts) theirs += neighbour_nanoseconds(problem);
+    if (!converts) theirs += neighbour_nanoseconds(*problem);
   }
-  return {convolution.choose(problem)->nanoseconds, theirs};
-}
-
-void require_integers_pay(const IntegerLayer& layer) {
-  // Its ConvTranspose computes floats.
-  if (layer.attributes.op == ConvOp::kConv) {
-    const ArchFlags& arch = ArchFlags::host();
-    if (layer.op != QuantizedOp::kQuantized) fail("its result is not quantized");
-    if (!arch.avx2_fma || arch.has_byte_dots()) fail("ONNX Runtime's QLinearConv is about as fast on this CPU");
-    const Shape w = layer.w.constant()->dims.copy();
-    if (layer.attributes.group > 1 && w[1] == 1) fail("ONNX Runtime's kernel for one input channel is about as fast");
-  }
-  require_faster(estimates_of(layer), 0);
+  return {convolution.choose(*problem)->nanoseconds, theirs};
 }
 
 QuantizedInputs constants_of(const IntegerLayer& layer, OwnTensors* tensors) {

@@ -40,15 +40,13 @@ struct IntegerLayer {
 bool is_integer_candidate(const Node& node);
 
 // None where the data of such a node are not dequantized. Throws Error where they are, and the layer is not one of
-// integers; the message says why. `taken` are nodes of others, by their ids.
-std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken = {});
+// integers; the message says why. `taken` are nodes of others, by their ids. Where it `chooses`, a Conv that ONNX
+// Runtime's QLinearConv computes as fast is none either: there is no such kernel of ConvTranspose.
+std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken = {}, bool chooses = false);
 
-// None where its sizes are not known. ONNX Runtime's are those of its floats, with all nodes of the layer, or for a
-// quantized Conv those of its QLinearConv.
+// None where its sizes are not known. ONNX Runtime's are those of its floats, with all nodes of the layer, and of a
+// Conv those of its QLinearConv.
 Estimates estimates_of(const IntegerLayer& layer);
-
-// Throws Error where ONNX Runtime's own kernels compute a layer as fast.
-void require_integers_pay(const IntegerLayer& layer);
 
 // Copies of all that a layer reads but its data.
 QuantizedInputs constants_of(const IntegerLayer& layer, OwnTensors* tensors);

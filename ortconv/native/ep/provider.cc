@@ -134,15 +134,14 @@ const OrtKernelRegistry* registry_of(const OrtApi* api) {
   return registry;
 }
 
-// The layer of integers that a node is; none where it is one of floats, with the reason if its data are
-// dequantized.
+// The layer of integers that a node is; none where it is one of floats, with the reason if its data are dequantized.
 std::optional<IntegerLayer> find_integers(const Session& session, const Node& node, const std::set<size_t>& taken,
                                           Outcome* outcome) {
   try {
-    std::optional<IntegerLayer> layer = read_integers(node, taken);
+    std::optional<IntegerLayer> layer = read_integers(node, taken, session.chooses);
     if (!layer) return layer;
-    if (session.chooses) require_integers_pay(*layer);
     const Estimates estimates = estimates_of(*layer);
+    if (session.chooses) require_faster(estimates, 0);
     *outcome = {layer->others, layer->kept, {}, estimates};
     return layer;
   } catch (const Error& reason) {

@@ -25,11 +25,9 @@ from ortconv.passes.context import Context
 from ortconv.passes.quantization.candidates import Grid, Layer, plan_layers
 from ortconv.passes.quantization.weights import QuantizedWeights
 
-__all__ = ["FLOAT_RESULT", "run"]
+__all__ = ["run"]
 
 _LEAST_FILTER_AXES = 3
-FLOAT_RESULT = "has quantized data and a float output, which nothing rounds"
-"""What is noted of a convolution that becomes ConvIntegerToFloat."""
 _NOTHING = "is computed in floats: nothing in the model has 8-bit weights"
 
 
@@ -396,7 +394,7 @@ class _Writer:
         )
         if layer.offset:
             result = self._inserter.before(node, "Add", [result, self._of_offset(layer, window)], node.outputs[0])
-        self._note(node, FLOAT_RESULT)
+        self._note(node, "is computed in int8, to floats")
         self._replace(node, result)
 
     def multiply(self, layer: Layer) -> None:

@@ -22,7 +22,6 @@ from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.ops.qlinear_convolution import QLINEAR_CONVOLUTION
 from ortconv.passes.context import Context
 from ortconv.passes.quantization.activations import activation_of
-from ortconv.passes.quantization.qdq_patterns import FLOAT_RESULT
 from ortconv.passes.quantization.transposed_layers import only_user, quantized_type
 
 __all__ = ["run"]
@@ -231,8 +230,7 @@ def _replace(layer: _Layer, quantizer: ir.Node, context: Context) -> None:
     result.metadata_props.update(old.metadata_props)
     ir.convenience.replace_all_uses_with(old, result)
     name, old.name = old.name, None
-    notes = context.steps[node].notes
-    notes[notes.index(FLOAT_RESULT)] = "has quantized data, and becomes one with the quantizer of its result"
+    context.note(node, "becomes one with the quantizer of its result")
     left = [value for each in (node, *layer.nodes, quantizer) for value in each.inputs]
     for each in (quantizer, *reversed(layer.nodes), node):
         assert each.graph is not None
