@@ -11,6 +11,7 @@ from ortconv.opset.inferred_node import Dim, InferredNode, differ
 from ortconv.opset.operator import Formal, Operator, Type
 from ortconv.opset.ops.convolution import direct_sizes
 from ortconv.opset.ops.convolution_family import DILATIONS, GROUP, PADS, STRIDES, direct_channels
+from ortconv.opset.ops.quantized_terms import INTEGERS, check_numbers, data_and_weights
 from ortconv.opset.reference.conv_integer_to_float import conv_integer_to_float
 
 __all__ = ["CONV_INTEGER_TO_FLOAT"]
@@ -20,11 +21,6 @@ _DOC = """Y = (the sum over taps of (X - x_zero_point) * (W - w_zero_point)) * (
 
 The sum is exact in 32 bits, which wrap. Positions of the padding count as x_zero_point, so they add nothing. The sum is
 rounded to float, and so is the product of the scales; the product of both may be rounded before B is added, or not."""
-
-_SCALARS_OF_DATA = (2, 4)
-"""Positions of x_scale and x_zero_point."""
-
-_INTEGERS = (TensorProto.UINT8, TensorProto.INT8)
 
 _BODY = """
   data = DequantizeLinear (X, x_scale, x_zero_point)
@@ -38,35 +34,18 @@ _OLDEST_OPSET = 13
 
 def _infer(node: InferredNode) -> list[Dim] | None:
     """Checks a node; returns the shape of Y, or None if its rank is not known."""
-    x, w = node.dims(0), node.dims(1)
-    rank = len(node.integers("strides")) + 2
-    if not 3 <= rank <= 8:
-        raise node.fail(f"attribute strides has {rank - 2} integers; allowed: 1 to 6, one for each spatial axis")
-    for name, dims in (("X", x), ("W", w)):
-        if dims is not None and len(dims) != rank:
-            raise node.fail(f"{name} has rank {len(dims)}; allowed: {rank}, as strides says")
-    unknown: list[Dim] = [None] * rank
-    data, weights = x or unknown, w or unknown
+    data, weights, is_known = data_and_weights(node, 1)
     channels = direct_channels(node, data[1], weights, node.positive("group"))
     _check_numbers(node, channels)
-    for axis, taps in enumerate(weights[2:]):
-        if isinstance(taps, int) and taps < 1:
-            raise node.fail(f"spatial axis {axis}: the kernel has size {taps}; allowed: at least 1")
     sizes = direct_sizes(node, data[2:], weights[2:])
-    return None if x is None and w is None else [data[0], channels, *sizes]
+    return [data[0], channels, *sizes] if is_known else None
 
 
 def _check_numbers(node: InferredNode, channels: Dim) -> None:
     """Checks the shapes of scales, zero points and bias."""
-    for index, count in ((2, None), (3, channels), (4, None), (5, channels)):
-        given = node.dims(index) if node.has(index) else None
-        if given is None or len(given) == 0:
-            continue
-        if len(given) > 1 or (differ(given[0], 1) and (index in _SCALARS_OF_DATA or differ(given[0], count))):
-            allowed = (
-                "one number" if index in _SCALARS_OF_DATA else f"one number, or [{'M' if count is None else count}]"
-            )
-            raise node.fail(f"{CONV_INTEGER_TO_FLOAT.inputs[index].name} has shape {given}; allowed: {allowed}")
+    for index, count in ((2, 1), (3, channels), (4, 1), (5, channels)):
+        if node.has(index):
+            check_numbers(node, index, CONV_INTEGER_TO_FLOAT.inputs[index].name, count)
     scales, zeros = node.dims(3), node.dims(5) if node.has(5) else None
     if scales is not None and zeros is not None and differ(*((each or [1])[0] for each in (scales, zeros))):
         raise node.fail(f"w_zero_point has shape {zeros}; allowed: {scales}, as w_scale has")
@@ -79,8 +58,8 @@ CONV_INTEGER_TO_FLOAT = Operator(
     name="ConvIntegerToFloat",
     doc=_DOC,
     types={
-        "T1": Type(_INTEGERS, "Integers of the data."),
-        "T2": Type(_INTEGERS, "Integers of the weights."),
+        "T1": Type(INTEGERS, "Integers of the data."),
+        "T2": Type(INTEGERS, "Integers of the weights."),
         "F": Type((TensorProto.FLOAT,), "Floats."),
     },
     inputs=(
@@ -94,7 +73,7 @@ CONV_INTEGER_TO_FLOAT = Operator(
     ),
     output=Formal("Y", "F", "The result [N, M, spatial...]."),
     attributes=(STRIDES, PADS, DILATIONS, GROUP),
-    accumulation=dict.fromkeys(_INTEGERS, TensorProto.FLOAT),
+    accumulation=dict.fromkeys(INTEGERS, TensorProto.FLOAT),
     infer=_infer,
     oldest_opset=_OLDEST_OPSET,
     text=_BODY,

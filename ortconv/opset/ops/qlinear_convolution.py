@@ -6,21 +6,23 @@ result is quantized. Its function body convolves the integers as floats.
 
 from __future__ import annotations
 
-import onnx.defs
 from onnx import TensorProto
 
 from ortconv.opset.bodies import quantized_convolutions
-from ortconv.opset.convolution_terms import ACTIVATION
 from ortconv.opset.inferred_node import Dim, InferredNode, differ
-from ortconv.opset.operator import Attribute, Epilogue, Formal, Operator
+from ortconv.opset.operator import Epilogue, Formal, Operator
 from ortconv.opset.ops.convolution import direct_sizes
 from ortconv.opset.ops.convolution_family import DILATIONS, GROUP, PADS, STRIDES, check_activation, direct_channels
-from ortconv.opset.ops.quantized_transposed_convolutions import (
+from ortconv.opset.ops.quantized_terms import (
     ACTIVATED,
+    ACTIVATION_NUMBERS,
+    INTEGERS,
     QUANTIZED,
     RESULT,
     TYPES,
     check_numbers,
+    data_and_weights,
+    operands,
     quantize,
 )
 from ortconv.opset.reference.quantized_convolutions import affine_sums, qlinear_convolution
@@ -33,47 +35,30 @@ positions of the padding count as x_zero_point, so they add nothing. Y is V afte
 addend; then it is {QUANTIZED} Every operation after the sums is rounded to float."""
 
 _INPUTS = (
-    Formal("X", "T1", "Data [N, C, spatial...], of three to eight axes."),
-    Formal("x_scale", "F", "One number: a scalar, or [1]."),
-    Formal("x_zero_point", "T1", "One number."),
-    Formal("W", "T2", "Weights [M, C/group, kernel...]."),
-    Formal("w_scale", "F", "One number, or one for each output channel: [M]."),
-    Formal("w_zero_point", "T2", "One number."),
+    *operands("[M, C/group, kernel...]"),
     *RESULT,
     Formal("B", "F", "Bias of each output channel: [M, 1, ...]; or of each element: [M, spatial...], as Y has them."),
     Formal("factor", "F", "[M]."),
     Formal("addend", "F", "[M]."),
 )
 _AT = {each.name: index for index, each in enumerate(_INPUTS)}
-_INTEGERS = (TensorProto.UINT8, TensorProto.INT8)
 
 
 def _infer(node: InferredNode) -> list[Dim] | None:
     """Checks a node; returns the shape of Y, or None if its rank is not known."""
-    rank = len(node.integers("strides")) + 2
-    if not 3 <= rank <= 8:
-        raise node.fail(f"attribute strides has {rank - 2} integers; allowed: 1 to 6, one for each spatial axis")
     check_activation(node, allowed=True)
-    x, w = node.dims(_AT["X"]), node.dims(_AT["W"])
-    for name, dims in (("X", x), ("W", w)):
-        if dims is not None and len(dims) != rank:
-            raise node.fail(f"{name} has rank {len(dims)}; allowed: {rank}, as strides says")
-    unknown: list[Dim] = [None] * rank
-    data, weights = x or unknown, w or unknown
+    data, weights, is_known = data_and_weights(node, _AT["W"])
     channels = direct_channels(node, data[1], weights, node.positive("group"))
     for name, index in _AT.items():
         if name.endswith(("_scale", "_zero_point")):
             check_numbers(node, index, name, channels if name == "w_scale" else 1)
-    for axis, taps in enumerate(weights[2:]):
-        if isinstance(taps, int) and taps < 1:
-            raise node.fail(f"spatial axis {axis}: the kernel has size {taps}; allowed: at least 1")
     sizes = direct_sizes(node, data[2:], weights[2:])
     for name in ("factor", "addend"):
         given = node.dims(_AT[name])
         if given is not None and (len(given) != 1 or differ(given[0], channels)):
             raise node.fail(f"{name} has shape {given}; allowed: [{'M' if channels is None else channels}]")
     _check_biases(node, [channels, *sizes])
-    return None if x is None and w is None else [data[0], channels, *sizes]
+    return [data[0], channels, *sizes] if is_known else None
 
 
 def _check_biases(node: InferredNode, image: list[Dim]) -> None:
@@ -93,14 +78,8 @@ QLINEAR_CONVOLUTION = Operator(
     types=TYPES,
     inputs=_INPUTS,
     output=Formal("Y", "T3", "The result [N, M, spatial...]."),
-    attributes=(
-        STRIDES,
-        PADS,
-        DILATIONS,
-        GROUP,
-        Attribute(ACTIVATION, onnx.defs.OpSchema.AttrType.FLOATS, "[slope, minimum, maximum]."),
-    ),
-    accumulation=dict.fromkeys(_INTEGERS, TensorProto.FLOAT),
+    attributes=(STRIDES, PADS, DILATIONS, GROUP, ACTIVATION_NUMBERS),
+    accumulation=dict.fromkeys(INTEGERS, TensorProto.FLOAT),
     infer=_infer,
     oldest_opset=quantized_convolutions.OLDEST,
     text=lambda opset, switches: quantized_convolutions.convolution(),
