@@ -22,6 +22,7 @@ from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime.saturation import saturate
 from tests.operators.integer_convs import CASES, KINDS, NAMES, Case, assert_convolved, model, tensors
+from tests.operators.integer_nodes import assert_refused, zeros
 from tests.operators.native import quiet
 from tests.running import WAYS, run
 
@@ -36,10 +37,10 @@ KIND_NAMES = ["-".join(kind.__name__ for kind in kinds) for kinds in KINDS]
 def test_convolution_is_the_definition(case: Case, kinds: Any, way: str, library: str) -> None:
     variants = list(enumerate(itertools.product((True, False), repeat=3)))
     every = 2 if way == "native" else 4
-    for turn, (zeros, channels, bias) in variants[KINDS.index(kinds) % every :: every]:
-        if way == "none" and kinds[1] == np.int8 and not zeros and saturate():
+    for turn, (has_zeros, channels, bias) in variants[KINDS.index(kinds) % every :: every]:
+        if way == "none" and kinds[1] == np.int8 and not has_zeros and saturate():
             continue  # ONNX Runtime fails to make uint8 of weights without zero points; files of ortconv have them
-        given = tensors(case, kinds, zeros=zeros, channels=channels, bias=bias)
+        given = tensors(case, kinds, zeros=has_zeros, channels=channels, bias=bias)
         constants = (NAMES[1:], ("W",), (), NAMES[1:4])[turn % 4]
         feeds = {name: data for name, data in given.items() if name not in constants}
         (y,) = run(model(case, given, constants), feeds, way)
@@ -51,8 +52,8 @@ def test_convolution_is_the_definition(case: Case, kinds: Any, way: str, library
 def test_extremes_everywhere(fill: str, kinds: Any, library: str) -> None:
     """No partial sum saturates."""
     for case in (Case((1, 70, 9, 9), (9, 70, 3, 3), pads=(1, 1, 1, 1)), DEPTHWISE, Case((1, 512, 7), (8, 512, 1))):
-        for zeros in (True, False):
-            given = tensors(case, kinds, zeros=zeros, fill=fill)
+        for has_zeros in (True, False):
+            given = tensors(case, kinds, zeros=has_zeros, fill=fill)
             (y,) = run(model(case, given), given, "native")
             assert_convolved(case, given, y)
 
@@ -188,10 +189,6 @@ def test_shapes_are_inferred(library: str) -> None:
     assert session.get_outputs()[0].shape == ["N", 7, 9, 11]
 
 
-def zeros(shape: tuple[int, ...], kind: Any = np.float32) -> np.ndarray:
-    return np.zeros(shape, kind)
-
-
 BAD_TENSORS = {
     "channels of X": {"X": zeros((1, 5, 9, 11), np.uint8)},
     "rank of X": {"X": zeros((1, 6, 9), np.uint8)},
@@ -232,34 +229,24 @@ BAD_ATTRIBUTES: dict[str, dict[str, Any]] = {
 }
 
 
-def assert_refused(bad: onnx.ModelProto, given: dict[str, np.ndarray], constants: tuple[str, ...]) -> None:
-    """By the checker, by ONNX Runtime with our library, and by the Python ops; the message names the op."""
-    with pytest.raises((onnx.checker.ValidationError, onnx.shape_inference.InferenceError)):
-        onnx.checker.check_model(bad, full_check=True)
-    feeds = {name: data for name, data in given.items() if name not in constants}
-    for way in ("native", "python"):
-        with pytest.raises(Exception, match=CONV_INTEGER_TO_FLOAT.name):
-            run(bad, feeds, way)
-
-
 @pytest.mark.parametrize("constants", [(), NAMES[1:]], ids=["of the run", "constant"])
 @pytest.mark.parametrize("changes", [*BAD_TENSORS.values(), *BAD_TYPES.values()], ids=[*BAD_TENSORS, *BAD_TYPES])
 def test_bad_inputs_are_refused(changes: dict[str, np.ndarray], constants: tuple[str, ...], library: str) -> None:
     given = {**tensors(PLAIN, (np.uint8, np.int8)), **changes}
-    assert_refused(model(PLAIN, given, constants, bodies=False), given, constants)
+    assert_refused(CONV_INTEGER_TO_FLOAT, model(PLAIN, given, constants, bodies=False), given, constants)
 
 
 @pytest.mark.parametrize("changes", BAD_ATTRIBUTES.values(), ids=BAD_ATTRIBUTES)
 def test_bad_attributes_are_refused(changes: dict[str, Any], library: str) -> None:
     given = tensors(PLAIN, (np.uint8, np.int8))
-    assert_refused(model(PLAIN, given, NAMES[1:], bodies=False, **changes), given, NAMES[1:])
+    assert_refused(CONV_INTEGER_TO_FLOAT, model(PLAIN, given, NAMES[1:], bodies=False, **changes), given, NAMES[1:])
 
 
 @pytest.mark.parametrize("name", NAMES[:4])
 def test_required_inputs(name: str, library: str) -> None:
     given = tensors(PLAIN, (np.uint8, np.int8))
     del given[name]
-    assert_refused(model(PLAIN, given, bodies=False), given, ())
+    assert_refused(CONV_INTEGER_TO_FLOAT, model(PLAIN, given, bodies=False), given, ())
 
 
 def test_messages_name_the_node(library: str) -> None:

@@ -20,6 +20,7 @@ from ortconv.opset import functions
 from ortconv.opset.operator import Operator
 from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime import choices
+from tests.operators.integer_nodes import assert_refused, zeros
 from tests.operators.native import quiet
 from tests.operators.quantized_transposed import CASES, KINDS, OPS, Case, assert_equal, model, tensors
 from tests.running import WAYS, run
@@ -195,10 +196,6 @@ def test_shapes_are_inferred(op: Operator, library: str) -> None:
     assert session.get_outputs()[0].shape == ["N", 8, 10, 14]
 
 
-def zeros(shape: tuple[int, ...], kind: Any = np.float32) -> np.ndarray:
-    return np.zeros(shape, kind)
-
-
 BAD_TENSORS = {
     "channels of X": {"X": zeros((1, 5, 5, 7), np.uint8)},
     "rank of X": {"X": zeros((1, 6, 5), np.uint8)},
@@ -246,18 +243,6 @@ BAD_ATTRIBUTES: dict[str, dict[str, Any]] = {
     "activation missing": {"activation": None},
     "group of floats": {"group": 1.0},
 }
-
-
-def assert_refused(op: Operator, bad: onnx.ModelProto, given: dict[str, np.ndarray], constants: Any) -> None:
-    """By the checker, by ONNX Runtime with our library, and by the Python ops."""
-    with pytest.raises((onnx.checker.ValidationError, onnx.shape_inference.InferenceError)):
-        onnx.checker.check_model(bad, full_check=True)
-    feeds = {name: data for name, data in given.items() if name not in constants}
-    with pytest.raises(Exception, match=op.name):
-        run(bad, feeds, "native")
-    # Beside a Python op, nodes of ONNX Runtime read y_scale and y_zero_point.
-    with pytest.raises(Exception, match=f"{op.name}|Reshape"):
-        run(bad, feeds, "python")
 
 
 @pytest.mark.parametrize("is_constant", [False, True], ids=["of the run", "constant"])

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
-from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
-from ortconv.opset.schemas import register_schemas
+from tests.operators import integer_nodes
 
 __all__ = ["CASES", "KINDS", "NAMES", "Case", "assert_convolved", "model", "sums", "tensors"]
 
@@ -114,50 +112,8 @@ def tensors(
     return {name: np.asarray(data) for name, data in found.items()}
 
 
-def model(
-    case: Case,
-    given: Mapping[str, np.ndarray],
-    constants: tuple[str, ...] = (),
-    *,
-    opset: int = 21,
-    bodies: bool = True,
-    open_sizes: bool = False,
-    **changes: Any,
-) -> onnx.ModelProto:
-    """Returns a model of one node.
-
-    Args:
-        case: Attributes.
-        given: Its inputs.
-        constants: Names of those that are initializers, not inputs of the graph.
-        opset: Of ai.onnx.
-        bodies: Whether the model has the function body.
-        open_sizes: Whether the sizes of the graph's inputs are names.
-        **changes: Attributes that are others; None leaves one out.
-    """
-    register_schemas()
-    names = [name if name in given else "" for name in NAMES]
-    while not names[-1]:
-        names.pop()
-    attributes = {key: value for key, value in {**case.attributes, **changes}.items() if value is not None}
-    node = helper.make_node(CONV_INTEGER_TO_FLOAT.name, names, ["Y"], name="c", domain=DOMAIN, **attributes)
-    inputs = [
-        helper.make_tensor_value_info(
-            name,
-            helper.np_dtype_to_tensor_dtype(data.dtype),
-            [f"{name}_{axis}" for axis in range(data.ndim)] if open_sizes else data.shape,
-        )
-        for name, data in given.items()
-        if name not in constants
-    ]
-    stored = [numpy_helper.from_array(given[name], name) for name in constants if name in given]
-    result = helper.make_tensor_value_info("Y", TensorProto.FLOAT, [None] * len(case.x))
-    return helper.make_model(
-        helper.make_graph([node], "g", inputs, [result], stored),
-        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)],
-        ir_version=10,
-        functions=[CONV_INTEGER_TO_FLOAT.body(opset)] if bodies else [],
-    )
+model = functools.partial(integer_nodes.model, CONV_INTEGER_TO_FLOAT)
+"""Returns a model of one node: see there."""
 
 
 def sums(case: Case, x: np.ndarray, w: np.ndarray) -> np.ndarray:

@@ -1,19 +1,16 @@
-"""Models of one QLinearConvolution, and what they must give."""
+"""Builds models of one QLinearConvolution, and checks their results."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
 
-from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.qlinear_convolution import QLINEAR_CONVOLUTION
-from ortconv.opset.schemas import register_schemas
-from tests.operators import integer_convs
+from tests.operators import integer_convs, integer_nodes
 
 __all__ = ["CASES", "NAMES", "Case", "assert_equal", "model", "tensors"]
 
@@ -87,49 +84,8 @@ def tensors(case: Case, kinds: Kinds, *, biases: bool = True, channels: bool = T
     return {name: np.asarray(found[name]) for name in NAMES}
 
 
-def model(
-    case: Case,
-    given: Mapping[str, np.ndarray],
-    constants: tuple[str, ...] = (),
-    *,
-    opset: int = 21,
-    bodies: bool = True,
-    open_sizes: bool = False,
-    **changes: Any,
-) -> onnx.ModelProto:
-    """Returns a model of one node.
-
-    Args:
-        case: Attributes.
-        given: Its inputs.
-        constants: Names of those that are initializers, not inputs of the graph.
-        opset: Of ai.onnx.
-        bodies: Whether the model has the function body.
-        open_sizes: Whether the sizes of the graph's inputs are names.
-        **changes: Attributes that are others; None leaves one out.
-    """
-    register_schemas()
-    attributes = {key: value for key, value in {**case.attributes, **changes}.items() if value is not None}
-    names = [name if name in given else "" for name in NAMES]
-    node = helper.make_node(QLINEAR_CONVOLUTION.name, names, ["Y"], name="c", domain=DOMAIN, **attributes)
-    inputs = [
-        helper.make_tensor_value_info(
-            name,
-            helper.np_dtype_to_tensor_dtype(data.dtype),
-            [f"{name}_{axis}" for axis in range(data.ndim)] if open_sizes else data.shape,
-        )
-        for name, data in given.items()
-        if name not in constants
-    ]
-    stored = [numpy_helper.from_array(given[name], name) for name in constants if name in given]
-    kind = helper.np_dtype_to_tensor_dtype(given["y_zero_point"].dtype)
-    result = helper.make_tensor_value_info("Y", kind, [None] * len(case.x))
-    return helper.make_model(
-        helper.make_graph([node], "g", inputs, [result], stored),
-        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)],
-        ir_version=10,
-        functions=[QLINEAR_CONVOLUTION.body(opset)] if bodies else [],
-    )
+model = functools.partial(integer_nodes.model, QLINEAR_CONVOLUTION)
+"""Returns a model of one node: see there."""
 
 
 def assert_equal(case: Case, given: Mapping[str, np.ndarray], y: np.ndarray, *, rounded_sums: bool = False) -> None:

@@ -8,13 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
 
-from ortconv.opset.domain import DOMAIN
 from ortconv.opset.operator import Operator
 from ortconv.opset.ops import quantized_transposed_convolutions
-from ortconv.opset.schemas import register_schemas
+from tests.operators.integer_nodes import model
 
 __all__ = ["CASES", "KINDS", "OPS", "Case", "assert_equal", "model", "tensors"]
 
@@ -125,53 +122,6 @@ def tensors(op: Operator, case: Case, kinds: Kinds, *, channels: bool = True) ->
         "r_zero_point": draw((), kinds[2]),
     }
     return {each.name: np.asarray(found[each.name]) for each in op.inputs}
-
-
-def model(
-    op: Operator,
-    case: Case,
-    given: Mapping[str, np.ndarray],
-    constants: tuple[str, ...] = (),
-    *,
-    opset: int = 21,
-    bodies: bool = True,
-    open_sizes: bool = False,
-    **changes: Any,
-) -> onnx.ModelProto:
-    """Returns a model of one node.
-
-    Args:
-        op: The operator.
-        case: Attributes.
-        given: Its inputs.
-        constants: Names of those that are initializers, not inputs of the graph.
-        opset: Of ai.onnx.
-        bodies: Whether the model has the function body.
-        open_sizes: Whether the sizes of the graph's inputs are names.
-        **changes: Attributes that are others; None leaves one out.
-    """
-    register_schemas()
-    names = [each.name if each.name in given else "" for each in op.inputs]
-    attributes = {key: value for key, value in {**case.attributes, **changes}.items() if value is not None}
-    node = helper.make_node(op.name, names, ["Y"], name="c", domain=DOMAIN, **attributes)
-    inputs = [
-        helper.make_tensor_value_info(
-            name,
-            helper.np_dtype_to_tensor_dtype(data.dtype),
-            [f"{name}_{axis}" for axis in range(data.ndim)] if open_sizes else data.shape,
-        )
-        for name, data in given.items()
-        if name not in constants
-    ]
-    stored = [numpy_helper.from_array(given[name], name) for name in constants if name in given]
-    kind = given["y_zero_point"].dtype if "y_zero_point" in given else np.dtype(np.float32)
-    result = helper.make_tensor_value_info("Y", helper.np_dtype_to_tensor_dtype(kind), [None] * len(case.x))
-    return helper.make_model(
-        helper.make_graph([node], "g", inputs, [result], stored),
-        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)],
-        ir_version=10,
-        functions=[op.body(opset)] if bodies else [],
-    )
 
 
 def _expected(op: Operator, case: Case, given: Mapping[str, np.ndarray]) -> np.ndarray:
