@@ -38,7 +38,8 @@ import ortconv
 from ortconv.errors import OrtconvError
 from ortconv.opset.schemas import register_schemas
 from ortconv.runtime.session import _to_array, _to_value
-from tests.fuzz.operator_cases import OPERATORS, Case, make_case
+from tests.fuzz.operator_case import Case
+from tests.fuzz.operator_cases import OPERATORS, make_case
 
 __all__ = ["Finding", "fuzz", "main"]
 
