@@ -19,8 +19,11 @@
 
 #if defined(__clang__)
 #define ORTCONV_UNROLL _Pragma("clang loop unroll(full)")
+#define ORTCONV_UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #elif defined(__GNUC__)
 #define ORTCONV_UNROLL _Pragma("GCC unroll 16")
+#define ORTCONV_UNROLL_TWICE _Pragma("GCC unroll 2")
 #else
 #define ORTCONV_UNROLL
+#define ORTCONV_UNROLL_TWICE
 #endif

@@ -12,95 +12,147 @@ namespace {
 template <class T>
 constexpr int64_t kLanes = 32 / sizeof(T);
 
+// The rows of B that a sum multiplies, in runs of evenly spaced ones.
+template <class T>
+class Runs {
+ public:
+  Runs(const BasicGemmArgs<T>& g, int64_t n0) : g_(g), n0_(n0), tap_(g.tap_offset), tap_left_(g.k) {
+    row_ = g.b + *tap_ + n0;
+  }
+
+  // Begins the next run and returns its length, at most `most`.
+  int64_t begin(int64_t most) {
+    if (tap_left_ == 0) {
+      row_ = g_.b + *++tap_ + n0_;
+      tap_left_ = g_.k;
+    }
+    const int64_t length = std::min(most, tap_left_);
+    tap_left_ -= length;
+    return length;
+  }
+  const T* next() {
+    const T* row = row_;
+    row_ += g_.ldb;
+    return row;
+  }
+
+ private:
+  const BasicGemmArgs<T>& g_;
+  const int64_t n0_;
+  const int64_t* tap_;
+  int64_t tap_left_;
+  const T* row_;
+};
+
+// The same where every row is a tap of its own.
+template <class T>
+class SingleRows {
+ public:
+  SingleRows(const BasicGemmArgs<T>& g, int64_t n0) : b_(g.b + n0), tap_(g.tap_offset) {}
+  int64_t begin(int64_t most) { return most; }
+  const T* next() { return b_ + *tap_++; }
+
+ private:
+  const T* b_;
+  const int64_t* tap_;
+};
+
 // R rows by V vectors: at most 12 accumulators, with vectors of B and a broadcast in 16 registers.
-template <int R, int V, class T>
+template <int R, int V, class Rows, class T>
 void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   static_assert(R * V <= 12);
   using Vector = decltype(avx2::broadcast(T()));
-  const Vector zero = avx2::broadcast(T());
+  const int64_t lda = g.lda, products = g.taps * g.k;
   const T* a = g.a;
-  const int64_t* tap = g.tap_offset;
-  const T* b = g.b + *tap + n0;
-  const int64_t lda = g.lda, ldb = g.ldb;
+  Rows rows(g, n0);
   alignas(32) Sum<T> sums[R][V * kLanes<T>];  // of the pieces before the present one
   Vector acc[R][V];
-  int64_t tap_left = g.k;
-  bool first = true;
-  for (int64_t left = g.taps * g.k;; first = false) {
+  for (int64_t done = 0, stop;; done = stop) {
+    stop = done + std::min(products - done, g.piece);
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
       ORTCONV_UNROLL
-      for (int v = 0; v < V; ++v) acc[r][v] = zero;
+      for (int v = 0; v < V; ++v) acc[r][v] = avx2::broadcast(T());
     }
-    // One loop over taps and k: a nest would move the sums between registers at every tap.
-    for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
-      // Where 16 registers cannot hold the sums, all vectors of B and a number of A, each vector is loaded when it is
-      // due.
-      if constexpr (R * V + V + 1 > 16) {
-        Vector ar[R];
-        ORTCONV_UNROLL
-        for (int r = 0; r < R; ++r) ar[r] = avx2::broadcast(a[r]);
-        ORTCONV_UNROLL
-        for (int v = 0; v < V; ++v) {
-          const Vector bv = avx2::load(b + kLanes<T> * v);
+    for (int64_t left = stop - done, run; left > 0; left -= run) {
+      run = rows.begin(left);
+      // On a core that two threads share, every instruction counts that is no product.
+      ORTCONV_UNROLL_TWICE
+      for (int64_t i = 0; i < run; ++i, a += lda) {
+        const T* b = rows.next();
+        // Where 16 registers cannot hold the sums, all vectors of B and a number of A, each vector is loaded when it is
+        // due.
+        if constexpr (R * V + V + 1 > 16) {
+          Vector ar[R];
           ORTCONV_UNROLL
-          for (int r = 0; r < R; ++r) acc[r][v] = avx2::multiply_add(ar[r], bv, acc[r][v]);
-        }
-      } else {
-        Vector bv[V];
-        ORTCONV_UNROLL
-        for (int v = 0; v < V; ++v) bv[v] = avx2::load(b + kLanes<T> * v);
-        ORTCONV_UNROLL
-        for (int r = 0; r < R; ++r) {
-          const Vector ar = avx2::broadcast(a[r]);
+          for (int r = 0; r < R; ++r) ar[r] = avx2::broadcast(a[r]);
           ORTCONV_UNROLL
-          for (int v = 0; v < V; ++v) acc[r][v] = avx2::multiply_add(ar, bv[v], acc[r][v]);
+          for (int v = 0; v < V; ++v) {
+            const Vector bv = avx2::load(b + kLanes<T> * v);
+            ORTCONV_UNROLL
+            for (int r = 0; r < R; ++r) acc[r][v] = avx2::multiply_add(ar[r], bv, acc[r][v]);
+          }
+        } else {
+          Vector bv[V];
+          ORTCONV_UNROLL
+          for (int v = 0; v < V; ++v) bv[v] = avx2::load(b + kLanes<T> * v);
+          ORTCONV_UNROLL
+          for (int r = 0; r < R; ++r) {
+            const Vector ar = avx2::broadcast(a[r]);
+            ORTCONV_UNROLL
+            for (int v = 0; v < V; ++v) acc[r][v] = avx2::multiply_add(ar, bv[v], acc[r][v]);
+          }
         }
       }
-      b += ldb;
-      if (--tap_left == 0 && left > 1) {
-        b = g.b + *++tap + n0;
-        tap_left = g.k;
-      }
     }
-    if (!first) {
+    if (done > 0) {
       ORTCONV_UNROLL
       for (int r = 0; r < R; ++r) {
         ORTCONV_UNROLL
         for (int v = 0; v < V; ++v) acc[r][v] = avx2::add(acc[r][v], avx2::load(sums[r] + kLanes<T> * v));
       }
     }
-    if (left == 0) break;
+    if (stop == products) break;
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
       ORTCONV_UNROLL
       for (int v = 0; v < V; ++v) avx2::store(sums[r] + kLanes<T> * v, acc[r][v]);
     }
   }
+  if (g.accumulate) {
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) acc[r][v] = avx2::add(acc[r][v], avx2::load(g.c[r] + n0 + kLanes<T> * v));
+    }
+  }
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
-    Sum<T>* c = g.c[r] + n0;
     ORTCONV_UNROLL
-    for (int v = 0; v < V; ++v, c += kLanes<T>) {
-      avx2::store(c, g.accumulate ? avx2::add(acc[r][v], avx2::load(c)) : acc[r][v]);
-    }
+    for (int v = 0; v < V; ++v) avx2::store(g.c[r] + n0 + kLanes<T> * v, acc[r][v]);
   }
 }
 
 // Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
-template <int R, class T>
-void rows(const BasicGemmArgs<T>& g) {
+template <int R, class Rows, class T>
+void columns(const BasicGemmArgs<T>& g) {
   constexpr int kMost = R <= 1 ? 8 : R <= 3 ? 4 : 2;
   constexpr int64_t kStep = 2 * kLanes<T>;
   int64_t n = 0;
-  for (; n + kMost * kLanes<T> <= g.cols; n += kMost * kLanes<T>) tile<R, kMost>(g, n);
-  for (; n < g.cols; n += kStep) tile<R, 2>(g, n);
+  for (; n + kMost * kLanes<T> <= g.cols; n += kMost * kLanes<T>) tile<R, kMost, Rows>(g, n);
+  for (; n < g.cols; n += kStep) tile<R, 2, Rows>(g, n);
+}
+
+template <class Rows, class T>
+void multiply(const BasicGemmArgs<T>& g) {
+  constexpr void (*kColumns[])(const BasicGemmArgs<T>&) = {columns<1, Rows>, columns<2, Rows>, columns<3, Rows>,
+                                                           columns<4, Rows>, columns<5, Rows>, columns<6, Rows>};
+  kColumns[g.rows - 1](g);
 }
 
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
-  constexpr void (*kRows[])(const BasicGemmArgs<T>&) = {rows<1>, rows<2>, rows<3>, rows<4>, rows<5>, rows<6>};
-  kRows[g.rows - 1](g);
+  g.k == 1 ? multiply<SingleRows<T>>(g) : multiply<Runs<T>>(g);
 }
 
 }  // namespace
