@@ -26,7 +26,7 @@ Part part_of(const Plan& plan, const Geometry& geo, int64_t item) {
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
   const Geometry geometry(plan, full, threads);
-  if (geometry.wide) plan.wide();  // which run() is not to allocate
+  if (geometry.wide) plan.wide(geometry.panel_height);  // which run() is not to allocate
   return geometry.slices + static_cast<size_t>(geometry.num_slices(threads)) * geometry.slice_bytes;
 }
 
@@ -35,12 +35,13 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
   const Geometry geo(plan, full, parallel.threads);
   char* const shared = static_cast<char*>(scratch);
   if (plan.packed.empty()) {
-    const int64_t panels = num_panels(plan, geo.wide);
-    for_each(parallel, plan.g * panels,
-             [&](int64_t i) { pack_weights(plan, full, wei, geo.wide, i / panels, i % panels, shared + geo.packed); });
+    const int64_t panels = num_panels(plan, geo.panel_height);
+    for_each(parallel, plan.g * panels, [&](int64_t i) {
+      pack_weights(plan, full, wei, geo.panel_height, i / panels, i % panels, shared + geo.packed);
+    });
   }
   const void* weights = plan.packed.empty() ? shared + geo.packed
-                        : geo.wide          ? plan.wide()
+                        : geo.wide          ? plan.wide(geo.panel_height)
                                             : plan.packed.as<const void>();
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -11,9 +11,12 @@ namespace {
 constexpr int64_t kSumBytes = 256 << 10;   // of an item, so that they stay in L2, if one channel's do
 constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src, likewise
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
+constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
 constexpr int64_t kRowsInPlace = 4;        // most panels of rows for which src is read in place
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
+
+int64_t cell_bytes(const Plan& plan) { return plan.dtype == DataType::kDouble ? sizeof(double) : sizeof(float); }
 
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
@@ -54,6 +57,17 @@ bool is_plain(const Axis& a) {
   return every_slot && shift_of(a, a.ker - 1) == q && a.x_begin + q == 0 && a.x_count == a.j_count;
 }
 
+// Whether images share tiles: small ones, whose positions would not fill vectors. But where each is read in place, as
+// for few rows, empty columns take less time than a copy.
+bool share_tiles(const Plan& plan, const ConvProblem& p) {
+  constexpr int64_t kSmall = 12, kCopied = 36;  // positions; products that take as long as copying a number
+  const int64_t positions = product_of(p.src_size, p.ndims);
+  if (p.mb == 1 || positions > kSmall) return false;
+  if (plan.rows() > kRowsInPlace * plan.mr) return true;
+  const int64_t columns = align_up(p.mb * positions, kGemmColumns);
+  return plan.rows() * (p.mb * kGemmColumns - columns) > kCopied * p.mb * positions;
+}
+
 }  // namespace
 
 int64_t Axis::slot_of(int64_t residue) const {
@@ -70,11 +84,10 @@ int64_t Axis::residue_of(int64_t slot) const {
   return by_tap ? modulo(slot * dilation - pad, stride) : slot * step + modulo(-pad, step);
 }
 
-void Geometry::set_axes(const ConvProblem& p) {
-  constexpr int64_t kSmall = 12;  // positions
+void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   ndims = 0;
   images = p.mb;
-  if (p.mb > 1 && product_of(p.src_size, p.ndims) <= kSmall) {
+  if (share_tiles(plan, p)) {
     images = 1;
     Axis& batch = axis[ndims++];
     batch = {};
@@ -137,8 +150,9 @@ bool Geometry::prefers_wide(const Plan& plan) const {
   const int64_t positions = axis[0].x_count * inner_x, rows = plan.rows();
   if (positions > most_columns) return false;
   const auto height = [&](int64_t count) {
-    const int64_t rest = count % plan.mr;
-    return count - rest + (rest == 0 ? 0 : std::max(rest, std::min(kLeastHeight, plan.mr)));
+    const int64_t of_call = even_height(count, plan.mr), rest = count % of_call;
+    const int64_t least = std::min(kLeastHeight, plan.mr);
+    return count / of_call * std::max(of_call, least) + (rest == 0 ? 0 : std::max(rest, least));
   };
   const int64_t usual = height(rows) * align_up(positions, kGemmColumns);
   // Weights as the B operand are read in shorter runs, which takes a fifth longer.
@@ -146,12 +160,21 @@ bool Geometry::prefers_wide(const Plan& plan) const {
   return (usual - wide_products - wide_products / 5) * plan.ic > kTransposed * positions * rows;
 }
 
+int64_t Geometry::wide_height(const Plan& plan) const {
+  constexpr int64_t kFew = 3;  // positions
+  if (plan.ic <= kChain) return kMostWideHeight;
+  return axis[0].x_count * inner_x <= kFew ? kHeightOfFew : kUsualHeight;
+}
+
 void Geometry::choose_depth(const Plan& plan) {
   // Long calls, as each loads and stores its sums, where they read strips. Else what they read is to stay in L1 for the
   // next call; and what is added to totals is as long as in im2col.
   constexpr int64_t kMostDepth = 1024;
   const bool in_strips = !wide && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
-  depth = even_piece(plan.ic, in_strips ? kMostDepth : im2col::kMostDepth);
+  // Where src is read in place, as few rows as the CPU fetches at once.
+  constexpr int64_t kDepthInPlace = 32, kShallow = 96;
+  const bool few = reads_in_place && !wide && plan.ic > kShallow;
+  depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
   // For a position or a few, ONNX Runtime multiplies a matrix and a vector, with several sums for each result, whose
   // error is smaller than that of one sum.
   constexpr int64_t kFew = 12;
@@ -165,7 +188,7 @@ void Geometry::choose_depth(const Plan& plan) {
 }
 
 void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
-  const int64_t cell = plan.dtype == DataType::kDouble ? sizeof(double) : sizeof(float);
+  const int64_t cell = cell_bytes(plan);
   const int64_t j_count = axis[0].j_count, row_bytes = slots * inner_j * cell;
   const int64_t reach = shift_of(axis[0], axis[0].ker - 1) - shift_of(axis[0], 0) + 1;
   const auto least_slab = [&](int64_t reaches) { return reach == 1 ? 1 : std::min(j_count, reaches * reach); };
@@ -184,7 +207,7 @@ void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
     block_channels = std::max(few, ceil_div(block_channels, 2));
   }
   // Whole panels.
-  const int64_t height = wide ? plan.wide_height : plan.mr, granule = height / std::gcd(height, plan.taps);
+  const int64_t granule = panel_height / std::gcd(panel_height, plan.taps);
   if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
   num_blocks = ceil_div(plan.oc, block_channels);
   const int64_t slabs = ceil_div(wanted, parts * num_blocks);
@@ -196,11 +219,18 @@ void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
 }
 
 Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
-  set_axes(p);
+  set_axes(plan, p);
   const bool totals_too = im2col::has_totals(plan.ic);
   if (totals_too) direct = false;
-  choose_columns(plan.dtype == DataType::kDouble ? kColumns / 2 : kColumns);
+  constexpr int64_t kFloat = sizeof(float);
+  choose_columns(kColumns * kFloat / cell_bytes(plan));
   wide = prefers_wide(plan);
+  // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
+  constexpr int64_t kPage = 4096;
+  const bool collides = p.src_c * cell_bytes(plan) % kPage == 0;
+  reads_in_place = dense && (wide || (!collides && plan.rows() <= kRowsInPlace * plan.mr));
+  if (reads_in_place && !wide) choose_columns(kColumnsInPlace * kFloat / cell_bytes(plan));
+  panel_height = wide ? wide_height(plan) : plan.height;
   choose_depth(plan);
   divide(plan, p, threads);
   with_float_type(plan.dtype, [&](auto zero) {
@@ -224,13 +254,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
     all_depth = plan.ic * pitch * kCell <= 2 * kTileBytes;
     tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
-    const int64_t height = wide ? plan.wide_height : plan.mr;
-    tile_rows = std::min(std::max(tile_rows / height, int64_t{1}) * height, all_rows + height);
-    // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
-    constexpr int64_t kPage = 4096;
-    const bool collides = p.src_c * kCell % kPage == 0;
-    reads_in_place = dense && (wide || (!collides && all_rows <= kRowsInPlace * plan.mr));
-
+    tile_rows = std::min(std::max(tile_rows / panel_height, int64_t{1}) * panel_height, all_rows + panel_height);
     // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
     constexpr int64_t kLeastDepth = 32;
     in_strips = !wide && plan.ic >= kLeastDepth;
@@ -250,7 +274,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     constexpr int64_t kFarWeights = 2 << 20, kFarSource = 8 << 20;
     prefetches_src = plan.ic * p.src_c * kCell > kFarSource;
     prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
-    transposed_pitch = im2col::pitch_of(tile_rows + plan.wide_height);
+    transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
     transposed = slice.add<Cell>(transposed_size);
     totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);

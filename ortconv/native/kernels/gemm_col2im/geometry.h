@@ -64,6 +64,7 @@ struct Geometry {
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
   bool wide;                 // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
+  int64_t panel_height;      // rows of weights
   int64_t transposed_pitch;  // of that
   int64_t depth;             // src channels that one call of the GEMM adds up
   int64_t piece;             // products that are summed one after the other
@@ -78,9 +79,10 @@ struct Geometry {
   int64_t num_slices(int threads) const;
 
  private:
-  void set_axes(const ConvProblem& p);
+  void set_axes(const Plan& plan, const ConvProblem& p);
   void choose_columns(int64_t usual);
   bool prefers_wide(const Plan& plan) const;
+  int64_t wide_height(const Plan& plan) const;
   void choose_depth(const Plan& plan);
   void divide(const Plan& plan, const ConvProblem& p, int threads);
 };

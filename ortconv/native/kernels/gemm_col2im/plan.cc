@@ -8,9 +8,9 @@ namespace ortconv::kernels::gemm_col2im {
 namespace {
 
 template <class T>
-void pack(const Plan& plan, const ConvProblem& p, const T* wei, bool wide, int64_t group, int64_t panel,
+void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t height, int64_t group, int64_t panel,
           Sum<T>* packed) {
-  const int64_t height = wide ? plan.wide_height : plan.mr, all = wide ? plan.wide_rows() : plan.rows();
+  const int64_t all = height == plan.height ? plan.rows() : plan.wide_rows();
   const int64_t begin = panel * height, rows = std::min(height, plan.rows() - begin);
   const int64_t pitch = std::min(height, all - begin);
   int64_t offset[kMostWideHeight];
@@ -33,13 +33,13 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, bool wide, int64
 }
 
 template <class Cell>
-void widen_panels(const Plan& plan, const Cell* packed, Cell* out) {
+void widen_panels(const Plan& plan, const Cell* packed, int64_t height, Cell* out) {
   const int64_t all = plan.wide_rows();
   for (int64_t group = 0; group < plan.g; ++group) {
     for (int64_t row = 0; row < all; ++row) {
-      const int64_t begin = row / plan.wide_height * plan.wide_height, pitch = std::min(plan.wide_height, all - begin);
+      const int64_t begin = row / height * height, pitch = std::min(height, all - begin);
       Cell* to = out + (group * all + begin) * plan.ic + (row - begin);
-      const int64_t panel = row / plan.mr * plan.mr, lda = std::min(plan.mr, plan.rows() - panel);
+      const int64_t panel = row / plan.height * plan.height, lda = std::min(plan.height, plan.rows() - panel);
       const Cell* from = packed + (group * plan.rows() + panel) * plan.ic + (row - panel);
       for (int64_t k = 0; k < plan.ic; ++k) to[k * pitch] = row < plan.rows() ? from[k * lda] : Cell();
     }
@@ -51,7 +51,7 @@ void widen_panels(const Plan& plan, const Cell* packed, Cell* out) {
 Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
     : dtype(dtype), arch(arch), g(p.g), ic(p.ic / p.g), oc(p.oc / p.g), taps(product_of(p.ker, p.ndims)) {
   mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
-  wide_height = ic <= kChain ? kMostWideHeight : kLeastWideHeight;
+  height = even_height(rows(), mr);
 }
 
 bool takes(const ConvProblem& p) {
@@ -68,30 +68,31 @@ PlanPtr make_plan(const ConvProblem& p, DataType dtype, const void* wei_const, c
   const size_t cell = dtype == DataType::kDouble ? sizeof(double) : sizeof(float);
   plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * cell);
   for (int64_t group = 0; group < plan->g; ++group) {
-    for (int64_t i = 0; i < num_panels(*plan, false); ++i) {
-      pack_weights(*plan, p, wei_const, false, group, i, plan->packed.as<void>());
+    for (int64_t i = 0; i < num_panels(*plan, plan->height); ++i) {
+      pack_weights(*plan, p, wei_const, plan->height, group, i, plan->packed.as<void>());
     }
   }
   return plan;
 }
 
-const void* Plan::wide() const {
+const void* Plan::wide(int64_t height) const {
   if (packed.empty()) return nullptr;
-  std::call_once(wide_once_, [&] {
+  Wide& wide = wide_[std::find(kWideHeights, kWideHeights + kNumWide - 1, height) - kWideHeights];
+  std::call_once(wide.once, [&] {
     with_float_type(dtype, [&](auto zero) {
       using Cell = Sum<decltype(zero)>;
-      wide_ = Buffer(static_cast<size_t>(wide_size()) * sizeof(Cell));
-      widen_panels(*this, packed.as<const Cell>(), wide_.as<Cell>());
+      wide.panels = Buffer(static_cast<size_t>(wide_size()) * sizeof(Cell));
+      widen_panels(*this, packed.as<const Cell>(), height, wide.panels.as<Cell>());
     });
   });
-  return wide_.as<const void>();
+  return wide.panels.as<const void>();
 }
 
-void pack_weights(const Plan& plan, const ConvProblem& p, const void* wei, bool wide, int64_t group, int64_t panel,
+void pack_weights(const Plan& plan, const ConvProblem& p, const void* wei, int64_t height, int64_t group, int64_t panel,
                   void* packed) {
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
-    pack(plan, p, static_cast<const T*>(wei), wide, group, panel, static_cast<Sum<T>*>(packed));
+    pack(plan, p, static_cast<const T*>(wei), height, group, panel, static_cast<Sum<T>*>(packed));
   });
 }
 

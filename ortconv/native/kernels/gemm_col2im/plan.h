@@ -18,37 +18,48 @@ struct Plan {
   ArchFlags arch;
   int64_t g, ic, oc;  // channels per group of channels
   int64_t taps;
-  int64_t mr;           // rows of a panel; the last one of a group may have fewer
-  int64_t wide_height;  // rows of a wide panel
-  Buffer packed;        // panels of mr rows; empty when the weights are not constant
+  int64_t mr;      // most rows of one call of the GEMM
+  int64_t height;  // rows of a panel; the last one of a group may have fewer
+  Buffer packed;   // panels; empty when the weights are not constant
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
 
   int64_t rows() const { return oc * taps; }  // of one group of channels
   int64_t packed_size() const { return g * rows() * ic; }
 
-  // The same in wide panels, which are allocated and packed on the first call; null when the weights are not constant.
-  const void* wide() const;
+  // The same in wide panels of one of kWideHeights, which are allocated and packed on the first call; null when the
+  // weights are not constant.
+  const void* wide(int64_t height) const;
   int64_t wide_rows() const { return align_up(rows(), kGemmColumns); }  // with those that fill the last panel
   int64_t wide_size() const { return g * wide_rows() * ic; }
 
+  static constexpr int kNumWide = 3;
+
  private:
-  mutable std::once_flag wide_once_;
-  mutable Buffer wide_;
+  struct Wide {
+    std::once_flag once;
+    Buffer panels;
+  };
+  mutable Wide wide_[kNumWide];
 };
 
-// Rows of wide panels: a vector of rows, so that all their channels are next to each other, or more where few channels
-// make a call short; the last panel of a group may have fewer vectors. An odd number of vectors, or the rows of the B
-// operand would evict each other.
-constexpr int64_t kLeastWideHeight = 16, kMostWideHeight = 112;
+// Rows of wide panels: of a vector, so that all its channels are next to each other; of as many vectors as the GEMM has
+// sums of a single position; or more where few channels make a call short, an odd number, or the rows of the B operand
+// would evict each other. The last panel of a group may have fewer vectors.
+constexpr int64_t kUsualHeight = 16, kHeightOfFew = 64, kMostWideHeight = 112;
+constexpr int64_t kWideHeights[Plan::kNumWide] = {kUsualHeight, kHeightOfFew, kMostWideHeight};
+
+// Rows of calls that have about as many each, as few take as long as some more. At least one.
+inline int64_t even_height(int64_t rows, int64_t most) {
+  return rows == 0 ? 1 : ceil_div(rows, ceil_div(rows, most));
+}
 
 constexpr int64_t kChain = 128;  // a single chain of so few products is what ONNX Runtime sums
 
-// Packs the weights of one panel, wide or not, into `packed`, the start of the array of all panels.
-void pack_weights(const Plan& plan, const ConvProblem& static_part, const void* wei, bool wide, int64_t group,
+// Packs the weights of one panel, of plan.height rows or a wide one, into `packed`, the start of the array of all
+// panels.
+void pack_weights(const Plan& plan, const ConvProblem& static_part, const void* wei, int64_t height, int64_t group,
                   int64_t panel, void* packed);
-inline int64_t num_panels(const Plan& plan, bool wide) {
-  return ceil_div(plan.rows(), wide ? plan.wide_height : plan.mr);
-}
+inline int64_t num_panels(const Plan& plan, int64_t height) { return ceil_div(plan.rows(), height); }
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -212,6 +212,9 @@ void Worker<Cell>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_
          geo_.axis[along - 1].src_x == geo_.axis[along].src_x * geo_.axis[along].src_size) {
     unit *= geo_.axis[along--].x_count;
   }
+  if (!geo_.wide && tile.columns < whole) {  // a whole vector, of which the copy leaves the end
+    for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + whole - kGemmColumns, kGemmColumns, Cell());
+  }
   const Cell* src = src_ + channel * src_c;
   if (geo_.dense && src_c != 1) {
     const Cell* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
@@ -231,7 +234,6 @@ void Worker<Cell>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_
                    }
                  });
   }
-  for (int64_t k = 0; k < depth; ++k) std::fill(out + k * pitch + tile.columns, out + k * pitch + whole, Cell());
 }
 
 // The same as strips, one after the other, each [channel][column].
@@ -298,7 +300,7 @@ const Cell* Worker<Cell>::multiply(Tile* tile) const {
     int64_t step;
     const Cell* in = source(tile, channel, &depth, &step);
     const Source part{channel, depth, in, step, calls > 0};
-    const int64_t height = geo_.wide ? plan_.wide_height : plan_.mr;
+    const int64_t height = geo_.panel_height;
     for (int64_t panel = tile->row_begin / height; panel * height < tile->row_end; ++panel) {
       geo_.wide ? multiply_wide_panel(*tile, panel, part) : multiply_panel(*tile, panel, part);
     }
@@ -325,7 +327,7 @@ const Cell* Worker<Cell>::transpose(const Tile& tile, const Cell* products) cons
     out = sums_ + (tile.row_begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - first_position_;
     pitch = geo_.slot_size;
   }
-  operands_.kernels.transpose.template to<Cell>()(products + tile.row_begin % plan_.wide_height, geo_.transposed_pitch,
+  operands_.kernels.transpose.template to<Cell>()(products + tile.row_begin % geo_.panel_height, geo_.transposed_pitch,
                                                   tile.columns, tile.row_end - tile.row_begin, nullptr, out, pitch);
   return out;
 }
@@ -333,8 +335,8 @@ const Cell* Worker<Cell>::transpose(const Tile& tile, const Cell* products) cons
 // As multiply_panel(), with src as the A operand, whose rows are positions.
 template <class Cell>
 void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const {
-  const int64_t panel_begin = panel * plan_.wide_height,
-                ldb = std::min(plan_.wide_height, plan_.wide_rows() - panel_begin);
+  const int64_t panel_begin = panel * geo_.panel_height,
+                ldb = std::min(geo_.panel_height, plan_.wide_rows() - panel_begin);
   int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t end = std::min(panel_begin + ldb, tile.row_end);
   if (meets_nothing(tile, begin, end)) return;
@@ -342,14 +344,14 @@ void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const So
   begin = panel_begin + (begin - panel_begin) / kGemmColumns * kGemmColumns;
   const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
   const Cell* b = operands_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
-  Cell* out = transposed_ + begin - tile.row_begin / plan_.wide_height * plan_.wide_height;
-  const int64_t calls = ceil_div(tile.columns, plan_.mr);
+  Cell* out = transposed_ + begin - tile.row_begin / geo_.panel_height * geo_.panel_height;
+  const int64_t height = even_height(tile.columns, plan_.mr), calls = ceil_div(tile.columns, height);
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
     const int64_t size = std::min(geo_.depth, source.depth - k) * ldb;
     const Cell* next = b + (geo_.all_depth ? k * ldb + size : plan_.ic * ldb);  // weights
-    for (int64_t x = 0, call = 0; x < tile.columns; x += plan_.mr, ++call) {
+    for (int64_t x = 0, call = 0; x < tile.columns; x += height, ++call) {
       if (geo_.prefetches) prefetch(next + size * call / calls, size / calls);
-      const int64_t count = std::min(plan_.mr, tile.columns - x);
+      const int64_t count = std::min(height, tile.columns - x);
       Cell* c[kMaxRows];
       for (int64_t i = 0; i < count; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
       BasicGemmArgs<Cell> args{count,
@@ -371,7 +373,7 @@ void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const So
 
 template <class Cell>
 void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source& source) const {
-  const int64_t panel_begin = panel * plan_.mr, lda = std::min(plan_.mr, plan_.rows() - panel_begin);
+  const int64_t panel_begin = panel * plan_.height, lda = std::min(plan_.height, plan_.rows() - panel_begin);
   const int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
   if (meets_nothing(tile, begin, begin + rows)) return;
@@ -503,7 +505,7 @@ void Worker<Cell>::add_all() {
     tile.columns = std::min(stop, last_position) - tile.begin;
     tile.copied = tile.first_copied = 0;
     const int64_t all_rows = (part_.channel + part_.channels) * plan_.taps;
-    const int64_t height = geo_.wide ? plan_.wide_height : plan_.mr;
+    const int64_t height = geo_.panel_height;
     for (tile.row_begin = part_.channel * plan_.taps; tile.row_begin < all_rows; tile.row_begin = tile.row_end) {
       tile.row_end = std::min(tile.row_begin / height * height + geo_.tile_rows, all_rows);
       if (!list(tile)) continue;

@@ -1,5 +1,8 @@
 #include <immintrin.h>
 
+#include <algorithm>
+#include <type_traits>
+
 #include "kernels/transpose/transpose.h"
 #include "kernels/transpose/whole_tiles.h"
 #include "kernels/transpose8_avx2.h"
@@ -24,11 +27,44 @@ void tile(const float* src, int64_t src_stride, const float* bias, T* dst, int64
   }
 }
 
+// Fewer rows than a tile has, and at least as many columns. Two Numbers, which may overlap, have the elements of a
+// column.
+template <class Number, class T>
+void few_rows(const float* src, int64_t src_stride, int64_t rows, int64_t cols, const float* bias, T* dst,
+              int64_t dst_stride) {
+  float padded_bias[kLanes] = {};
+  if (bias != nullptr) std::copy_n(bias, rows, padded_bias);
+  for (int64_t j = 0; j < cols; j += kLanes) {
+    const int64_t col = std::min(j, cols - kLanes);  // the last tile writes again what others have
+    const auto row = [=](int i) { return src + std::min<int64_t>(i, rows - 1) * src_stride + col; };
+    __m256 columns[kLanes];
+    avx2::transpose8(row, columns);
+    T elements[kLanes][kLanes];
+    ORTCONV_UNROLL
+    for (int i = 0; i < kLanes; ++i) {
+      if (bias != nullptr) columns[i] = _mm256_add_ps(columns[i], _mm256_loadu_ps(padded_bias));
+      avx2::store(elements[i], columns[i]);
+    }
+    for (int i = 0; i < kLanes; ++i) {
+      avx2::copy_both_ends<Number>(reinterpret_cast<const char*>(elements[i]), rows * static_cast<int64_t>(sizeof(T)),
+                                   reinterpret_cast<char*>(dst + (col + i) * dst_stride));
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
 void transpose_avx2(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t cols, const Sum<T>* bias, T* dst,
                     int64_t dst_stride) {
+  if constexpr (!std::is_same_v<T, double>) {
+    if (rows > 1 && rows < kLanes && cols >= kLanes) {
+      const auto write = rows * sizeof(T) >= 16  ? few_rows<__m128i, T>
+                         : rows * sizeof(T) >= 8 ? few_rows<uint64_t, T>
+                                                 : few_rows<uint32_t, T>;
+      return write(src, src_stride, rows, cols, bias, dst, dst_stride);
+    }
+  }
   transpose_by_tiles<kLanes>(src, src_stride, rows, cols, bias, dst, dst_stride,
                              [](auto... tile_args) { tile(tile_args...); });
 }

@@ -23,21 +23,23 @@ class GemmCol2im : public Implementation {
     const auto groups = static_cast<double>(p.g), images = static_cast<double>(geo.images);
     const auto positions = static_cast<double>(geo.axis[0].x_count * geo.inner_x);
     const auto rows = static_cast<double>(sizes_->rows()), ic = static_cast<double>(sizes_->ic);
-    const auto most = static_cast<double>(sizes_->mr), blocks = static_cast<double>(geo.num_blocks);
+    const auto most = static_cast<double>(sizes_->height), blocks = static_cast<double>(geo.num_blocks);
     double runs = 1;  // of positions that are added at once
     for (int a = 0; a < geo.vector_axis; ++a) runs *= static_cast<double>(geo.axis[a].x_count);
     const double tiles = std::ceil(positions / static_cast<double>(geo.most_columns));
-    const auto height = [&](double count) {
-      const double rest = count - std::floor(count / most) * most;
-      return count - rest + (rest == 0 ? 0 : std::max(rest, kLeastRows));
+    const auto height = [&](int64_t count) {
+      const auto of_call = static_cast<double>(gemm_col2im::even_height(count, sizes_->mr));
+      const double calls = std::floor(static_cast<double>(count) / of_call);
+      const double rest = static_cast<double>(count) - calls * of_call;
+      return calls * std::max(of_call, kLeastRows) + (rest == 0 ? 0 : std::max(rest, kLeastRows));
     };
     Work work;
     work.items = static_cast<double>(geo.items);
-    const double products =
-        geo.wide ? height(positions) * rounded_up(rows, 16) : height(rows) * rounded_up(positions, 16);
+    const double products = geo.wide ? height(geo.axis[0].x_count * geo.inner_x) * rounded_up(rows, 16)
+                                     : height(sizes_->rows()) * rounded_up(positions, 16);
     work.products = groups * images * products * ic;
     work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
-                 (geo.wide ? std::ceil(positions / most) * std::ceil(rows / static_cast<double>(sizes_->wide_height))
+                 (geo.wide ? std::ceil(positions / most) * std::ceil(rows / static_cast<double>(geo.panel_height))
                            : std::ceil(rows / most) * tiles * (geo.in_strips && !geo.reads_in_place ? 8 : 1));
     const double copies = geo.all_depth ? blocks : std::ceil(rows / static_cast<double>(geo.tile_rows));
     // Whole vectors of a src whose positions follow each other take less time than short rows.

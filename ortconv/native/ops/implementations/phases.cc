@@ -48,7 +48,7 @@ class Phases : public PackedDirect {
     }
     // Rows that are read where they lie begin anywhere in a cache line, and in a large src each on another page.
     constexpr double kInPlace = 1.05, kFarInPlace = 1.25;
-    const bool in_place = kernels::may_read_in_place(plan);
+    const bool in_place = kernels::may_read_in_place(plan) && geo.batch_block == 1;
     const double far_src = far_bytes(4 * src_count(p));
     work.products *= (!in_place ? 1 : far_src > 0 ? kFarInPlace : kInPlace) * product_cost_ * blocks * columns * ic;
     work.calls = blocks * tiles * panels * chunks;
