@@ -20,6 +20,8 @@ class Filtering : public Implementation {
 
   std::optional<Work> work(const ConvProblem& p) const override {
     if (!winograd::can_run(p) || !counts_fit(node_.op, p)) return std::nullopt;
+    // Products that cancel each other would leave a rounding error where nothing is to be added to the bias.
+    if (!every_output_is_reached(node_.op, p)) return std::nullopt;
     // The transformed src is several times as large as src.
     constexpr size_t kTimes = 4 * sizeof(float);
     if (!is_in_proportion(winograd::scratch_bytes(*sizes_, p, 1), p, kTimes)) return std::nullopt;

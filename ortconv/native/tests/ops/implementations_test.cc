@@ -72,6 +72,15 @@ TEST(minimal_filtering_can_be_asked_for_and_turned_off) {
   EXPECT(deep.chosen(arch) != "winograd", "never");
 }
 
+TEST(minimal_filtering_leaves_outputs_that_no_tap_reaches) {
+  Layer layer(128, 128, 1, 28, 4, 2, 0);
+  const ArchFlags arch = flags(false);
+  EXPECT(layer.chosen(arch, "winograd") == "winograd", "every output is reached");
+  layer.p.dst_size[1] += 1;
+  layer.p.dst_x[0] += 1, layer.p.dst_c += layer.p.dst_size[0], layer.p.dst_n = 128 * layer.p.dst_c;
+  EXPECT(layer.chosen(arch, "winograd") != "winograd", "a column of output padding is not");
+}
+
 TEST(a_name_is_preferred_where_it_can) {
   const Layer layer(16, 16, 1, 8, 3, 2, 1);
   for (const char* name : {"phases", "gemm_col2im", "columns", "col2im"}) {
