@@ -244,7 +244,9 @@ void Worker<Cell>::copy_strips(const Tile& tile, int64_t channel, int64_t depth,
   if (geo_.dense && problem_.src_c != 1) {
     copied = whole / geo_.strip * geo_.strip;
     const Cell* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+    constexpr int64_t kAhead = 8;
     for (int64_t k = 0; k < depth; ++k, in += problem_.src_c) {
+      if (k + kAhead < depth) prefetch(in + kAhead * problem_.src_c, copied);
       for (int64_t column = 0; column < copied; column += geo_.strip) {
         Cell* to = out + column * depth + k * geo_.strip;
         for (int64_t i = 0; i < geo_.strip; i += kGemmColumns) {
