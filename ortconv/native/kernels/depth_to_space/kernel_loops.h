@@ -136,6 +136,7 @@ void tile(const GemmArgs<T, Operand>& g) {
       ORTCONV_UNROLL
       for (int v = 0; v < V; ++v) acc[r][v] = vectors::zero<T>();
     }
+    ORTCONV_UNROLL_TWICE
     for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += kRows, b += kColumns) {
       decltype(vectors::load(b)) bv[V];
       ORTCONV_UNROLL
