@@ -27,6 +27,7 @@ ALL = {
     "winograd",
     "winograd_separate",
     "depth_to_space",
+    "windows",
     "tapwise",
     "channel_lanes",
     "depthwise",

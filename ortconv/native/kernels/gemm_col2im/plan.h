@@ -50,9 +50,7 @@ constexpr int64_t kUsualHeight = 16, kHeightOfFew = 64, kMostWideHeight = 112;
 constexpr int64_t kWideHeights[Plan::kNumWide] = {kUsualHeight, kHeightOfFew, kMostWideHeight};
 
 // Rows of calls that have about as many each, as few take as long as some more. At least one.
-inline int64_t even_height(int64_t rows, int64_t most) {
-  return rows == 0 ? 1 : ceil_div(rows, ceil_div(rows, most));
-}
+inline int64_t even_height(int64_t rows, int64_t most) { return rows == 0 ? 1 : ceil_div(rows, ceil_div(rows, most)); }
 
 constexpr int64_t kChain = 128;  // a single chain of so few products is what ONNX Runtime sums
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/gemm_col2im/item.h"
 
@@ -16,12 +15,6 @@ struct Lines {
   int64_t sums, dst;
   int64_t count, sums_step, dst_step;
 };
-
-template <class T>
-bool is_zero(const T& value) {
-  const T zero{};
-  return std::memcmp(&value, &zero, sizeof(T)) == 0;
-}
 
 template <class T>
 class Store {
@@ -215,10 +208,8 @@ void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last) c
   for (int64_t c = first; c < last; ++c) {
     T value, *row = out + c * dst_c_;
     round_to(&value, gap_[c]);
-    if (step == 1 && is_zero(value)) {
-      std::memset(static_cast<void*>(row), 0, static_cast<size_t>(length) * sizeof(T));  // past the caches, if large
-    } else if (step == 1) {
-      std::fill_n(row, length, value);
+    if (step == 1) {
+      im2col::fill(row, length, value);
     } else {
       for (int64_t y = 0; y < length; ++y) row[y * step] = value;
     }

@@ -11,6 +11,7 @@ namespace ortconv::implementations {
 enum class Way {
   kWinograd,
   kDepthToSpace,
+  kWindows,
   kTapwise,
   kChannelLanes,
   kDepthwise,

@@ -2,91 +2,29 @@
 #include "kernels/gemm_col2im/gemm_col2im.h"
 
 #include <cmath>
-#include <cstring>
-#include <limits>
-#include <new>
 
-#include "testing/cases.h"
-#include "testing/on_threads.h"
-#include "testing/test.h"
+#include "testing/transposed_family.h"
 
 namespace ortconv {
 namespace {
 
 using kernels::Op;
 using test::Case;
+using test::case_of;
 using test::CaseMaker;
-namespace family = kernels::gemm_col2im;
+using test::Sizes;
 
-// A run, with scratch full of NaN and of exactly the size that is asked for.
-template <class T>
-std::vector<T> result(DataType dtype, const ConvProblem& p, const std::vector<T>& src, const std::vector<T>& wei,
-                      const T* bias, bool constant, const Parallel& parallel, size_t* scratch_bytes = nullptr) {
-  const family::PlanPtr plan = family::make_plan(p, dtype, constant ? wei.data() : nullptr, ArchFlags::host());
-  const size_t bytes = family::scratch_bytes(*plan, p, parallel.threads);
-  if (scratch_bytes != nullptr) *scratch_bytes = bytes;
-  void* scratch = ::operator new(bytes, std::align_val_t(64));
-  std::memset(scratch, 0xff, bytes);
-  std::vector<T> dst(test::count_of_dst(p));
-  std::memset(static_cast<void*>(dst.data()), 0xff, dst.size() * sizeof(T));
-  family::run(*plan, p, src.data(), wei.data(), bias, dst.data(), scratch, parallel);
-  ::operator delete(scratch, std::align_val_t(64));
-  return dst;
-}
+struct Family {
+  static constexpr auto takes = kernels::gemm_col2im::takes;
+  static constexpr auto make_plan = kernels::gemm_col2im::make_plan;
+  static constexpr auto scratch_bytes = kernels::gemm_col2im::scratch_bytes;
+  static constexpr auto run = kernels::gemm_col2im::run;
+};
 
-// The first element that differs, or -1. NaN equals NaN, and zeros of both signs each other.
-template <class T>
-int64_t first_difference(const std::vector<T>& found, const std::vector<T>& wanted) {
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const double a = test::widen(found[i]), b = test::widen(wanted[i]);
-    if (a != b && (a == a || b == b)) return static_cast<int64_t>(i);
-  }
-  return -1;
-}
-
-// Whether the family is to take the case: the problem is valid, and nothing is empty.
-bool is_taken(const Case& c, DataType dtype) {
-  if (!c.attributes.transposed()) return false;
-  try {
-    const ConvProblem p = c.problem(dtype);
-    if (test::count_of(c.x) == 0 || test::count_of(c.w) == 0 || test::count_of_dst(p) == 0) return false;
-    EXPECT(family::takes(p), "is not taken: ", c.describe());
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-template <class T>
-void check(CaseMaker& maker, const Case& c, DataType dtype, bool infinite = false) {
-  const ConvProblem p = c.problem(dtype);
-  std::vector<T> src = maker.values<T>(test::count_of(c.x)), wei = maker.values<T>(test::count_of(c.w));
-  if (infinite) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    const double values[] = {kInfinity, -kInfinity, kInfinity - kInfinity};
-    for (size_t i = 0; i < wei.size(); i += maker.draw(1, 20)) wei[i] = test::narrow<T>(values[maker.draw(0, 2)]);
-    for (size_t i = 7; i < src.size(); i += maker.draw(1, 40)) src[i] = test::narrow<T>(values[maker.draw(0, 2)]);
-  }
-  const std::vector<T> values = maker.values<T>(p.oc);
-  const T* bias = c.bias ? values.data() : nullptr;
-  const std::vector<T> expected = test::oracle(p, Op::kConvTranspose, src.data(), wei.data(), bias);
-  for (const bool constant : {true, false}) {
-    for (const int threads : {1, 4}) {
-      const std::vector<T> dst =
-          result(dtype, p, src, wei, bias, constant, threads == 1 ? serial() : on_threads(threads));
-      const int64_t at = first_difference(dst, expected);
-      EXPECT(at < 0, "type ", static_cast<int>(dtype), ", ", threads, " threads, element ", at, ": ",
-             test::widen(dst[at]), " not ", test::widen(expected[at]), constant ? "" : ", run-time weights", ", ",
-             c.describe());
-    }
-  }
-}
-
-void check_types(CaseMaker& maker, const Case& c, bool infinite = false) {
-  check<float>(maker, c, DataType::kFloat, infinite);
-  check<double>(maker, c, DataType::kDouble, infinite);
-  check<Float16>(maker, c, DataType::kFloat16, infinite);
-  check<Bfloat16>(maker, c, DataType::kBfloat16, infinite);
+bool is_taken(const Case& c) {
+  if (!test::is_a_problem(c, DataType::kFloat)) return false;
+  EXPECT(Family::takes(c.problem(DataType::kFloat)), "is not taken: ", c.describe());
+  return true;
 }
 
 TEST(random_problems) {
@@ -101,40 +39,11 @@ TEST(random_problems) {
     const int last = static_cast<int>(c.attributes.strides.size()) - 1, any = static_cast<int>(maker.draw(0, last));
     if (i % 3 == 0) c.attributes.strides[any] = maker.draw(1, 12);
     if (i % 5 == 0) c.attributes.dilations[any] = maker.draw(1, 12);
-    if (!is_taken(c, DataType::kFloat)) continue;
+    if (!is_taken(c)) continue;
     ++taken;
-    check_types(maker, c, infinite);
+    test::check_types<Family>(maker, c, infinite);
   }
   EXPECT(taken > 300, "only ", taken, " problems were taken");
-}
-
-struct Sizes {
-  Shape x, w;
-  std::vector<int64_t> strides, dilations, pads;
-  int64_t group = 1;
-  bool last = false;  // channels come last
-};
-
-Case case_of(const Sizes& sizes) {
-  Case c;
-  const int ndims = static_cast<int>(sizes.strides.size());
-  c.attributes = test::attributes(ConvOp::kConvTranspose, ndims);
-  c.attributes.strides = sizes.strides;
-  c.attributes.dilations = sizes.dilations;
-  c.attributes.pads = sizes.pads;
-  c.attributes.group = sizes.group;
-  c.x = sizes.x;
-  c.w = sizes.w;
-  if (sizes.last) {
-    for (auto* perm : {&c.attributes.x_perm, &c.attributes.y_perm}) {
-      (*perm)[1] = ndims + 1;
-      for (int a = 0; a < ndims; ++a) (*perm)[a + 2] = a + 1;
-    }
-    c.x = {sizes.x[0]};
-    c.x.insert(c.x.end(), sizes.x.begin() + 2, sizes.x.end());
-    c.x.push_back(sizes.x[1]);
-  }
-  return c;
 }
 
 const Sizes kSizes[] = {
@@ -184,39 +93,13 @@ TEST(chosen_problems) {
     Case c = case_of(sizes);
     c.bias = ++at % 4 != 0;
     if (at % 3 == 0) c.attributes.activation = {0.25f, -60.0f, 90.0f};
-    if (!is_taken(c, DataType::kFloat)) continue;
-    if (!test::kSanitized) {
-      check_types(maker, c);
-    } else if (at % 4 == 0) {  // types in their turns
-      check<float>(maker, c, DataType::kFloat, false);
-    } else if (at % 4 == 1) {
-      check<double>(maker, c, DataType::kDouble, false);
-    } else if (at % 4 == 2) {
-      check<Float16>(maker, c, DataType::kFloat16, false);
-    } else {
-      check<Bfloat16>(maker, c, DataType::kBfloat16, false);
-    }
+    if (!is_taken(c)) continue;
+    test::check_in_turns<Family>(maker, c, at);
   }
 }
 
-// Numbers that round: the order of the sums is that of one thread.
 TEST(threads_do_not_change_a_sum) {
-  for (const Sizes& sizes : kSizes) {
-    const Case c = case_of(sizes);
-    const ConvProblem p = c.problem(DataType::kFloat);
-    std::mt19937 random(33);
-    const std::vector<float> src = test::normal_numbers(random, test::count_of(c.x));
-    const std::vector<float> wei = test::normal_numbers(random, test::count_of(c.w));
-    const auto with = [&](const Parallel& parallel) {
-      return result<float>(DataType::kFloat, p, src, wei, nullptr, true, parallel);
-    };
-    const std::vector<float> one = with(serial());
-    for (const int threads : {3, 4, 16}) {
-      const std::vector<float> many = with(on_threads(threads));
-      EXPECT(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0, threads, " threads, ",
-             c.describe());
-    }
-  }
+  for (const Sizes& sizes : kSizes) test::check_threads<Family>(case_of(sizes));
 }
 
 // Neither what lies between taps nor padding is anywhere in memory.
@@ -237,9 +120,10 @@ TEST(memory_does_not_grow_with_strides_dilations_and_pads) {
     const std::vector<float> expected = test::oracle<float>(p, Op::kConvTranspose, src.data(), wei.data(), nullptr);
     EXPECT(expected.size() < 10000, expected.size(), " outputs, ", c.describe());
     size_t bytes = 0;
-    const std::vector<float> dst = result<float>(DataType::kFloat, p, src, wei, nullptr, true, serial(), &bytes);
+    const std::vector<float> dst =
+        test::result<Family, float>(DataType::kFloat, p, src, wei, nullptr, true, serial(), &bytes);
     EXPECT(bytes < 4 << 20, bytes, " bytes, ", c.describe());
-    EXPECT(first_difference(dst, expected) < 0, c.describe());
+    EXPECT(test::first_difference(dst, expected) < 0, c.describe());
   }
 }
 
@@ -256,7 +140,8 @@ TEST(sums_are_as_exact_as_the_usual_ones) {
     const std::vector<double> exact =
         test::oracle<double>(p, Op::kConvTranspose, std::vector<double>(src.begin(), src.end()).data(),
                              std::vector<double>(wei.begin(), wei.end()).data(), nullptr);
-    const std::vector<float> found = result<float>(DataType::kFloat, p, src, wei, nullptr, true, serial());
+    const std::vector<float> found =
+        test::result<Family, float>(DataType::kFloat, p, src, wei, nullptr, true, serial());
     double ours = 0, usual = 0;
     const int64_t length = p.dst_size[0];
     for (int64_t oc = 0; oc < p.oc; ++oc) {

@@ -1,0 +1,76 @@
+// Copying rows of windows to dst, by functions for each length.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/element.h"
+
+namespace ortconv::kernels::windows {
+
+// Of the windows of some positions in one channel.
+template <class T>
+struct Rows {
+  const T* in;  // [position, pitch apart][row][tap]
+  int64_t pitch, positions;
+  const int64_t* places;   // where each window begins in dst, or kCut
+  const int64_t* offsets;  // where each of its rows does
+  int64_t rows, length;    // of a window; of a row
+  int64_t step;            // of taps in dst
+  Sum<T> bias;             // is added where T is the type of sums
+  T* dst;
+};
+constexpr int64_t kCut = INT64_MIN;
+
+template <class T>
+T finished(T value, [[maybe_unused]] Sum<T> bias) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    return value + bias;
+  } else {
+    return value;
+  }
+}
+
+template <class T>
+void copy_row(const T* in, int64_t length, int64_t step, Sum<T> bias, T* out) {
+  if (step == 1) {
+    for (int64_t k = 0; k < length; ++k) out[k] = finished<T>(in[k], bias);
+  } else {
+    for (int64_t k = 0; k < length; ++k) out[k * step] = finished<T>(in[k], bias);
+  }
+}
+
+// Rows of kLength taps that follow each other in dst; of any number and step if it is 0.
+template <int kLength, class T>
+void copy_rows(const Rows<T>& r) {
+  const T* in = r.in;
+  for (int64_t i = 0; i < r.positions; ++i, in += r.pitch) {
+    if (r.places[i] == kCut) continue;
+    T* const out = r.dst + r.places[i];
+    if constexpr (kLength == 0) {
+      for (int64_t row = 0; row < r.rows; ++row) {
+        copy_row(in + row * r.length, r.length, r.step, r.bias, out + r.offsets[row]);
+      }
+    } else {
+      const T* from = in;
+      for (int64_t row = 0; row < r.rows; ++row, from += kLength) {
+        T taps[kLength];  // so that the compiler need not know that dst is other memory
+        for (int k = 0; k < kLength; ++k) taps[k] = finished<T>(from[k], r.bias);
+        T* const to = out + r.offsets[row];
+        for (int k = 0; k < kLength; ++k) to[k] = taps[k];
+      }
+    }
+  }
+}
+
+template <class T, int... kLengths>
+constexpr auto copy_functions(std::integer_sequence<int, kLengths...>) {
+  using Copy = void (*)(const Rows<T>&);
+  return std::array<Copy, sizeof...(kLengths)>{copy_rows<kLengths, T>...};
+}
+constexpr int kShort = 24;  // taps of a row
+template <class T>
+constexpr auto kCopyRows = copy_functions<T>(std::make_integer_sequence<int, kShort + 1>());
+
+}  // namespace ortconv::kernels::windows

@@ -1,0 +1,75 @@
+// Windows that do not overlap, see kernels/windows.
+#include "kernels/windows/windows.h"
+
+#include <mutex>
+
+#include "kernels/windows/plan.h"
+#include "ops/implementations/implementation.h"
+#include "ops/implementations/limits.h"
+#include "ops/implementations/sizes.h"
+
+namespace ortconv::implementations {
+namespace {
+
+namespace windows = kernels::windows;
+
+class Windows : public Implementation {
+ public:
+  explicit Windows(const Node& node)
+      : node_(node), sizes_(windows::make_plan(node.problem, node.dtype, nullptr, node.arch)) {}
+
+  std::optional<Work> work(const ConvProblem& p) const override {
+    if (!windows::can_run(p)) return std::nullopt;
+    const windows::Plan& plan = *sizes_;
+    // A tile has several windows of a channel, however large one is.
+    if (!is_in_proportion(windows::scratch_bytes(plan, p, 1), p, sizeof(float))) return std::nullopt;
+    const windows::Geometry geo(plan, p, 1);
+    // With fewer rows than this, a call of the GEMM waits for its sums.
+    constexpr int64_t kLeastRows = 4;
+    const int64_t positions = product_of(p.src_size, p.ndims), rest = positions % plan.mr;
+    const auto rows = static_cast<double>(positions - rest + (rest == 0 ? 0 : std::max(rest, kLeastRows)));
+    const double blocks = static_cast<double>(p.mb) * static_cast<double>(p.g * plan.num_blocks);
+    const auto ic = static_cast<double>(plan.ic);
+    Work work;
+    work.items = static_cast<double>(geo.items);
+    work.products = blocks * rows * static_cast<double>(plan.block_rows) * ic;
+    work.calls = blocks * static_cast<double>(ceil_div(positions, plan.mr) * ceil_div(plan.block_rows, plan.panel) *
+                                              ceil_div(plan.ic, plan.depth));
+    work.copied = src_count(p) * static_cast<double>(plan.num_blocks) + (node_.wei == nullptr ? weight_count(p) : 0);
+    const double products = src_positions(p) * static_cast<double>(p.oc) * static_cast<double>(plan.taps);
+    work.steps = products / static_cast<double>(plan.row);
+    constexpr double kFilled = 0.15;
+    work.stored = std::min(products, dst_count(p)) + (geo.gaps ? kFilled * dst_count(p) : 0);
+    work.far = far_bytes(4 * weight_count(p), static_cast<double>(p.mb * ceil_div(positions, geo.tile))) +
+               far_bytes(4 * src_count(p), static_cast<double>(plan.num_blocks)) + far_bytes(4 * dst_count(p));
+    return work;
+  }
+  void pack(const void* wei) const override {
+    if (node_.wei == nullptr) return;
+    std::call_once(once_, [&] { packed_ = windows::make_plan(node_.problem, node_.dtype, wei, node_.arch); });
+  }
+  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
+    return windows::scratch_bytes(plan(), problem, threads);
+  }
+  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
+    windows::run(plan(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
+    return true;
+  }
+
+ private:
+  const windows::Plan& plan() const { return packed_ == nullptr ? *sizes_ : *packed_; }
+
+  const Node node_;
+  const windows::PlanPtr sizes_;
+  mutable std::once_flag once_;
+  mutable windows::PlanPtr packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Implementation> make_windows(const Node& node) {
+  if (node.op != kernels::Op::kConvTranspose || !windows::takes(node.problem)) return nullptr;
+  return std::make_unique<Windows>(node);
+}
+
+}  // namespace ortconv::implementations
