@@ -12,7 +12,26 @@ namespace {
 template <class T>
 constexpr int64_t kLanes = 32 / sizeof(T);
 
-// The rows of B that a sum multiplies, in runs of evenly spaced ones.
+// The rows of B that a sum multiplies, of a single tap.
+template <class T>
+class OneTap {
+ public:
+  OneTap(const BasicGemmArgs<T>& g, int64_t n0) : row_(g.b + *g.tap_offset + n0), ldb_(g.ldb) {}
+
+  // Begins a run of evenly spaced rows and returns its length, at most `most`.
+  int64_t begin(int64_t most) { return most; }
+  const T* next() {
+    const T* row = row_;
+    row_ += ldb_;
+    return row;
+  }
+
+ private:
+  const T* row_;
+  const int64_t ldb_;
+};
+
+// The same of several taps.
 template <class T>
 class Runs {
  public:
@@ -20,7 +39,6 @@ class Runs {
     row_ = g.b + *tap_ + n0;
   }
 
-  // Begins the next run and returns its length, at most `most`.
   int64_t begin(int64_t most) {
     if (tap_left_ == 0) {
       row_ = g_.b + *++tap_ + n0_;
@@ -152,6 +170,7 @@ void multiply(const BasicGemmArgs<T>& g) {
 
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
+  if (g.taps == 1) return multiply<OneTap<T>>(g);
   g.k == 1 ? multiply<SingleRows<T>>(g) : multiply<Runs<T>>(g);
 }
 

@@ -59,8 +59,13 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
       });
       floats = widened;
     }
-    const Operands<Cell> operands{
-        plan, full, geo, im2col::Kernels<Cell>(plan.arch), floats, static_cast<const Cell*>(weights)};
+    const Operands<Cell> operands{plan,
+                                  full,
+                                  geo,
+                                  im2col::Kernels<Cell>(plan.arch),
+                                  floats,
+                                  static_cast<const Cell*>(weights),
+                                  static_cast<Cell*>(dst)};
     const int64_t slices = geo.num_slices(parallel.threads);
     Ranges ranges(geo.items, 1, 1, slices);
     for_each(parallel, slices, [&](int64_t i) {

@@ -163,7 +163,12 @@ bool Geometry::prefers_wide(const Plan& plan) const {
 int64_t Geometry::wide_height(const Plan& plan) const {
   constexpr int64_t kFew = 3;  // positions
   if (plan.ic <= kChain) return kMostWideHeight;
-  return axis[0].x_count * inner_x <= kFew ? kHeightOfFew : kUsualHeight;
+  if (axis[0].x_count * inner_x > kFew) return kUsualHeight;
+  // Panels none of whose taps reaches dst are left out.
+  const bool all_reach = std::all_of(axis, axis + ndims, [](const Axis& a) {
+    return a.pad == 0 && (a.src_size - 1) * a.stride + (a.ker - 1) * a.dilation < a.dst_size;
+  });
+  return all_reach ? kHeightOfFew : kUsualHeight;
 }
 
 void Geometry::choose_depth(const Plan& plan) {
@@ -230,6 +235,15 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const bool collides = p.src_c * cell_bytes(plan) % kPage == 0;
   reads_in_place = dense && (wide || (!collides && plan.rows() <= kRowsInPlace * plan.mr));
   if (reads_in_place && !wide) choose_columns(kColumnsInPlace * kFloat / cell_bytes(plan));
+  // Not where most of a row is what does not fill whole vectors, which is copied.
+  constexpr int64_t kLeastPositions = 3 * kGemmColumns;
+  in_dst = direct && !wide && slots == 1 && axis[0].x_count * inner_x >= kLeastPositions &&
+           plan.dtype != DataType::kFloat16 && plan.dtype != DataType::kBfloat16;
+  int64_t dst_step = 1;
+  for (int a = ndims - 1; a >= 0; --a) {
+    in_dst &= axis[a].stride == 1 && (axis[a].dst_x == dst_step || axis[a].dst_size == 1);
+    dst_step *= axis[a].dst_size;
+  }
   panel_height = wide ? wide_height(plan) : plan.height;
   choose_depth(plan);
   divide(plan, p, threads);
@@ -278,7 +292,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
     transposed = slice.add<Cell>(transposed_size);
     totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
-    sums = slice.add<Cell>(block_channels * channel_size + kMoved);
+    sums = slice.add<Cell>(in_dst ? 0 : block_channels * channel_size + kMoved);
     rounded = slice.add<T>(std::is_same_v<T, Cell> ? 0 : block_channels * channel_size + kMoved);
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);

@@ -47,6 +47,7 @@ struct Geometry {
   int64_t src_end;         // elements of src from the first to the last
   bool dense;              // the positions that are multiplied are next to each other in src, and those after each
   bool direct;             // every sum is of one tap and the GEMM writes it
+  bool in_dst;             // the same in dst, whose positions are those of src
   int vector_axis;         // its positions and those of the axes after it go to sums that are next to each other
   int64_t unit;            // positions of the axes after it
   int64_t inner_x;         // positions of src of one of the first axis

@@ -21,6 +21,7 @@ struct Operands {
   const Geometry& geometry;
   const im2col::Kernels<Cell> kernels;
   const Cell *src, *packed;
+  Cell* dst;  // where its numbers are those of sums
 };
 
 // What is written, and how; bias may be null.

@@ -47,6 +47,7 @@ class Worker {
         part_(part),
         listed_(*listed),
         pitch_(pitch_of(geo_.tile_columns)),
+        channel_pitch_(geo_.channel_size),
         segments_(at<Segment>(slice, geo_.segments)),
         rows_(at<Row>(slice, geo_.rows)),
         shifts_(at<int64_t>(slice, geo_.shifts)),
@@ -55,6 +56,11 @@ class Worker {
         transposed_(at<Cell>(slice, geo_.transposed)),
         totals_(at<Cell>(slice, geo_.totals)),
         sums_(at<Cell>(slice, geo_.sums)) {
+    if (geo_.in_dst) {
+      channel_pitch_ = problem_.dst_c;
+      sums_ = operands.dst + part.image * problem_.dst_n + (part.group * plan_.oc + part.channel) * channel_pitch_ +
+              part.j_begin * geo_.inner_j;
+    }
     src_ = operands.src + part.image * problem_.src_n + part.group * plan_.ic * problem_.src_c;
   }
 
@@ -72,6 +78,7 @@ class Worker {
   const Cell* source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
   void multiply_panel(const Tile& tile, int64_t panel, const Source& source) const;
+  void multiply_columns(BasicGemmArgs<Cell> args, int64_t columns) const;
   void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
   const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
@@ -86,6 +93,7 @@ class Worker {
   const Part& part_;
   Listed& listed_;
   const int64_t pitch_;
+  int64_t channel_pitch_;  // of sums
   const Cell* src_;
   Segment* segments_;
   Row* rows_;
@@ -387,7 +395,7 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
       continue;
     }
     // The slots are those of the taps.
-    c[r] = sums_ + channel * geo_.channel_size + tap * geo_.slot_size + tile.begin - first_position_;
+    c[r] = sums_ + channel * channel_pitch_ + tap * geo_.slot_size + tile.begin - first_position_;
     if (++tap == plan_.taps) tap = 0, ++channel;
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
@@ -409,7 +417,7 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
                              source.accumulate || k > 0};
     args.lda = lda;
     if (!in_strips) {
-      operands_.kernels.gemm.run(args);
+      multiply_columns(args, tile.columns);
       continue;
     }
     Cell* strip[kMaxRows];
@@ -418,9 +426,35 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
       args.cols = args.ldb = std::min(geo_.strip, columns - column);
       args.b = source.in + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
-      operands_.kernels.gemm.run(args);
+      multiply_columns(args, tile.columns - column);
     }
   }
+}
+
+// Calls the GEMM, which writes whole vectors, for so many columns or all of its own. What of them is not there would be
+// other channels of dst.
+template <class Cell>
+void Worker<Cell>::multiply_columns(BasicGemmArgs<Cell> args, int64_t columns) const {
+  const int64_t whole = columns / kGemmColumns * kGemmColumns;
+  if (!geo_.in_dst || args.cols <= whole) return operands_.kernels.gemm.run(args);
+  if (whole > 0) {
+    args.cols = whole;
+    operands_.kernels.gemm.run(args);
+  }
+  Cell rest[kMaxRows][kGemmColumns];
+  Cell* c[kMaxRows];
+  for (int64_t r = 0; r < args.rows; ++r) {
+    c[r] = rest[r];
+    if (!args.accumulate) continue;
+    std::fill_n(rest[r], kGemmColumns, Cell());
+    std::copy_n(args.c[r] + whole, columns - whole, rest[r]);
+  }
+  Cell* const* out = args.c;
+  args.cols = kGemmColumns;
+  args.b += whole;
+  args.c = c;
+  operands_.kernels.gemm.run(args);
+  for (int64_t r = 0; r < args.rows; ++r) std::copy_n(rest[r], columns - whole, out[r] + whole);
 }
 
 template <class Cell>

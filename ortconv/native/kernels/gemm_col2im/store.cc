@@ -25,6 +25,8 @@ class Store {
   void store_all();
 
  private:
+  void finish_in_dst() const;
+
   // Positions of dst and j of the part; positions of the first axis count from those of the part.
   int64_t length(int a) const {
     const Axis& axis = geo_.axis[a];
@@ -460,8 +462,26 @@ void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
   });
 }
 
+// Adds the bias to sums that are in dst, and activates them.
+template <class T>
+void Store<T>::finish_in_dst() const {
+  const int64_t count = part_.j_count * geo_.inner_j;
+  for (int64_t c = 0; c < part_.channels; ++c) {
+    T* row = dst_ + c * dst_c_;
+    if constexpr (std::is_same_v<T, float>) {
+      if (!results_.problem.activation.is_identity()) {
+        results_.kernels.activate.template run<T>(results_.problem.activation, left_ == nullptr ? 0 : left_[c], count,
+                                                  row);
+        continue;
+      }
+    }
+    for (int64_t i = 0; left_ != nullptr && i < count; ++i) row[i] = finished(row[i], left_[c]);
+  }
+}
+
 template <class T>
 void Store<T>::store_all() {
+  if (geo_.in_dst) return finish_in_dst();
   const ConvProblem& p = results_.problem;
   const Axis& axis = geo_.axis[line_];
   int longest = line_;

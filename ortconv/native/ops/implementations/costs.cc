@@ -10,20 +10,21 @@ struct Costs {
   double run, item, step, call, product, copied, added, stored, far;
 };
 
-// Of floats with AVX2, fitted as benchmarks/costs.py does, to 380 random shapes for gemm_col2im and phases, to 160 for
-// depth_to_space and to 800 for the others, on an EPYC with a peak of 104 GFLOP/s.
+// Of floats with AVX2, fitted as benchmarks/costs.py does to 660 random shapes, on an EPYC with a peak of 104 GFLOP/s a
+// core whose other thread was in use; then multiplied by 0.86 to 1.16 each, so that the choices lose least, and those of
+// col2im, which are off most, by 1.5. Those of depth_to_space are of 160 shapes of its own.
 constexpr Costs kAvx2[] = {
-    {2.16e+03, 0, 35.7, 0, 0.0291, 0.271, 0.251, 0.393, 0.00479},       // winograd
-    {1.21e+03, 0, 0.609, 0.716, 0.0163, 0.218, 0, 0.299, 0.0129},       // depth_to_space
-    {1.5e+03, 60, 3, 20, 0.021, 0.25, 0, 0.4, 0.012},                   // windows
-    {2.16e+03, 0, 6.21, 40.2, 0.0248, 0.22, 0, 0.685, 0.0309},          // tapwise
-    {745, 105, 3.51, 1.25, 0.0226, 0.0328, 0, 0.358, 0},                // channel_lanes
-    {549, 43, 3.14, 4.82, 0.03, 0.019, 0.667, 0.332, 0},                // depthwise
-    {902, 58.5, 8.06, 68.9, 0.021, 0.221, 0.151, 0.556, 0.00861},       // phases
-    {1.33e+03, 88.4, 1.51, 16.3, 0.0207, 0.315, 0.258, 0.432, 0.0121},  // gemm_col2im
-    {311, 0, 1.84, 158, 0.0347, 0.391, 0.459, 0.117, 0.0106},           // columns
-    {1.36e+03, 90.7, 17.4, 0, 0.0438, 0.0974, 0, 0.123, 0.029},         // im2col
-    {668, 73.2, 5, 49.4, 0.0333, 0.117, 0.141, 0.311, 0.00677},         // col2im
+    {1.74e+03, 0, 59.3, 0, 0.0367, 0.0963, 0.794, 0, 0},                // winograd
+    {1.45e+03, 0, 0.73, 0.86, 0.0196, 0.262, 0, 0.359, 0.0155},         // depth_to_space
+    {3.17e+03, 24, 1.91, 46.8, 0.0215, 0.565, 0, 0.404, 0.0217},        // windows
+    {1.01e+04, 0, 14.1, 64.1, 0.0304, 0.47, 0, 0.854, 0.0536},          // tapwise
+    {2.86e+03, 137, 1.64, 0, 0.0224, 0.0187, 0, 0.739, 0},              // channel_lanes
+    {2.44e+03, 54.1, 2.76, 5.72, 0.0274, 0, 0.596, 0.535, 0},           // depthwise
+    {4.04e+03, 65.6, 11.4, 98.3, 0.0276, 0.195, 0.131, 0.813, 0.0299},  // phases
+    {4.07e+03, 131, 2.55, 5.75, 0.0242, 0.465, 0.335, 0.661, 0.0282},   // gemm_col2im
+    {1.87e+03, 0, 3.65, 227, 0.0437, 0.858, 0.44, 0.13, 0.0309},        // columns
+    {4.45e+03, 47.6, 17.8, 44.8, 0.0466, 0.136, 0, 0, 0.0586},          // im2col
+    {3.74e+03, 86.1, 9.51, 133, 0.0672, 0.18, 0.297, 0.575, 0.0269},    // col2im
 };
 
 // What the other instruction sets take, as multiples: of products, and of what else goes through vectors.

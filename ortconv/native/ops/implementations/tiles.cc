@@ -30,15 +30,17 @@ class Tiles : public Implementation {
       work.far += far_bytes(4 * weight_count(p));
       return work;
     }
-    double positions = static_cast<double>(p.mb), taps = 1;
+    const auto images = static_cast<double>(p.mb);
+    double positions = 1, taps = 1;
     for (int a = 0; a < p.ndims; ++a) positions *= reaching_positions(p, a), taps *= reaching_taps(p, a);
+    const double tiles = images * std::ceil(positions / 256);  // each of an image, and packs the weights
     const double columns = oc * taps, rows = columns / std::max(1.0, reaching_taps(p, p.ndims - 1));
-    work.products = groups * rounded_up(positions, 4) * rounded_up(columns, 16) * ic;
-    work.copied = groups * ic * (positions * std::ceil(columns / 512) + columns * std::ceil(positions / 256));
-    work.added = groups * positions * columns * (1 + std::ceil(ic / 256));
-    work.calls = groups * std::ceil(positions / 6) * std::ceil(columns / 512) * std::ceil(ic / 256);
-    work.steps = groups * positions * rows + dst_rows(p) * static_cast<double>(p.oc) + groups * ic * rows;
-    work.far += far_bytes(4 * weight_count(p), std::ceil(positions / 256));
+    work.products = groups * images * rounded_up(positions, 4) * rounded_up(columns, 16) * ic;
+    work.copied = groups * ic * (images * positions * std::ceil(columns / 512) + columns * tiles);
+    work.added = groups * images * positions * columns * (1 + std::ceil(ic / 256));
+    work.calls = groups * images * std::ceil(positions / 6) * std::ceil(columns / 512) * std::ceil(ic / 256);
+    work.steps = groups * images * positions * rows + dst_rows(p) * static_cast<double>(p.oc) + groups * ic * rows;
+    work.far += far_bytes(4 * weight_count(p), tiles);
     return work;
   }
   size_t scratch_bytes(const ConvProblem& problem, int threads) const override {

@@ -27,6 +27,15 @@ class Windows : public Implementation {
     // With fewer rows than this, a call of the GEMM waits for its sums.
     constexpr int64_t kLeastRows = 4;
     const int64_t positions = product_of(p.src_size, p.ndims), rest = positions % plan.mr;
+    if (positions < kLeastRows) return std::nullopt;
+    // Products that fall outside dst are computed too.
+    constexpr double kLeastShare = 0.7;
+    double share = 1;
+    for (int a = 0; a < p.ndims; ++a) {
+      const int64_t reached = (p.src_size[a] - 1) * p.stride[a] + (p.ker[a] - 1) * p.dilation[a] + 1;
+      share *= std::min(1.0, static_cast<double>(p.dst_size[a]) / static_cast<double>(reached));
+    }
+    if (share < kLeastShare) return std::nullopt;
     const auto rows = static_cast<double>(positions - rest + (rest == 0 ? 0 : std::max(rest, kLeastRows)));
     const double blocks = static_cast<double>(p.mb) * static_cast<double>(p.g * plan.num_blocks);
     const auto ic = static_cast<double>(plan.ic);
