@@ -2,7 +2,8 @@
 
 A runtime's threads keep looking for work for a while after a run, and would take the cores from the next engine. So a
 process is stopped, with all its threads, from its reply to the next request: only one engine can run at any time, with
-as many threads as it has and in its own way.
+as many threads as it has and in its own way. Those of one thread run on the same core, as others may use one core more
+than another.
 """
 
 from __future__ import annotations
@@ -75,6 +76,9 @@ class Worker(Remote):
 
 
 def _serve(pipe: Connection, engine: str, threads: int) -> None:
+    if threads == 1 and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
     def load(shape: Shape, dtype: str) -> Repeated:
         return Repeated(*engines.prepare(engine, shape, dtype, threads, *answers.data(shape, dtype)))
 
