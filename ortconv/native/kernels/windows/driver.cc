@@ -71,7 +71,7 @@ class Worker {
   void fill(int64_t x_begin, int64_t x_end);
   void list_places(int64_t begin, int64_t count);
   void copy_cut(int64_t position, int64_t index);
-  void copy_windows(int64_t begin, int64_t count);
+  void copy_windows(int64_t begin, int64_t count, const int64_t* places);
 
   const Run<T>& run_;
   const Plan& plan_;
@@ -80,6 +80,7 @@ class Worker {
   const int last_;
   Cell *src_, *line_, *products_, *bias_, *gap_;
   int64_t *offsets_, *places_;  // see Rows
+  int64_t listed_ = -1;         // the position that places_ begin with
   T* values_;                   // what is copied to dst: the products, or the same rounded, with their bias
   int64_t channels_ = 0;
   const Cell* weights_ = nullptr;  // of the block
@@ -206,9 +207,11 @@ void Worker<T>::fill(int64_t x_begin, int64_t x_end) {
   }
 }
 
-// Lists where the windows of some positions begin in dst, those that lie in it whole.
+// Lists where the windows of the positions of a slab begin in dst, those that lie in it whole.
 template <class T>
 void Worker<T>::list_places(int64_t begin, int64_t count) {
+  if (begin == listed_) return;
+  listed_ = begin;
   int64_t x[kMaxSpatial];
   for (int64_t a = last_, rest = begin; a >= 0; --a) {
     x[a] = rest % p_.src_size[a];
@@ -257,17 +260,16 @@ void Worker<T>::copy_cut(int64_t position, int64_t index) {
 }
 
 template <class T>
-void Worker<T>::copy_windows(int64_t begin, int64_t count) {
-  list_places(begin, count);
+void Worker<T>::copy_windows(int64_t begin, int64_t count, const int64_t* places) {
   const int64_t step = p_.dilation[last_];
   const bool is_short = (step == 1 || plan_.row == 1) && plan_.row <= kShort;
   const auto copy = kCopyRows<T>[static_cast<size_t>(is_short ? plan_.row : 0)];
   for (int64_t c = 0; c < channels_; ++c) {
-    copy({values_ + c * plan_.taps, plan_.block_rows, count, places_, offsets_, num_rows(), plan_.row, step,
+    copy({values_ + c * plan_.taps, plan_.block_rows, count, places, offsets_, num_rows(), plan_.row, step,
           left_ == nullptr ? -Cell() : left_[c], dst_ + c * p_.dst_c});
   }
   for (int64_t i = 0; i < count; ++i) {
-    if (places_[i] == kCut) copy_cut(begin + i, i);
+    if (places[i] == kCut) copy_cut(begin + i, i);
   }
 }
 
@@ -281,15 +283,17 @@ void Worker<T>::run_item(int64_t item) {
   dst_ = run_.dst + image * p_.dst_n + (group * plan_.oc + block * plan_.block) * p_.dst_c;
   const T* src = run_.src + image * p_.src_n + group * plan_.ic * p_.src_c;
   const int64_t x_begin = slab * geo_.slab, x_end = std::min(x_begin + geo_.slab, p_.src_size[0]);
+  const int64_t first = x_begin * geo_.inner, end = x_end * geo_.inner;
+  list_places(first, end - first);
   int64_t filled = x_begin;
-  for (int64_t begin = x_begin * geo_.inner, end = x_end * geo_.inner; begin < end; begin += geo_.tile) {
+  for (int64_t begin = first; begin < end; begin += geo_.tile) {
     const int64_t count = std::min(geo_.tile, end - begin);
     multiply(src + begin, count);
     finish(count);
     const int64_t reached = (begin + count - 1) / geo_.inner + 1;
     if (geo_.gaps && filled < reached) fill(filled, reached);
     filled = reached;
-    copy_windows(begin, count);
+    copy_windows(begin, count, places_ + begin - first);
   }
 }
 

@@ -133,7 +133,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     bias = slice.add<Cell>(plan.block);
     gap = slice.add<Cell>(plan.block);
     offsets = slice.add<int64_t>(plan.taps / plan.row);
-    places = slice.add<int64_t>(tile);
+    places = slice.add<int64_t>(slab * inner);
     slice_bytes = slice.bytes();
   });
 }

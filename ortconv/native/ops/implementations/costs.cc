@@ -11,14 +11,15 @@ struct Costs {
 };
 
 // Of floats with AVX2, fitted as benchmarks/costs.py does to 660 random shapes, on an EPYC with a peak of 104 GFLOP/s a
-// core whose other thread was in use; then multiplied by 0.86 to 1.16 each, so that the choices lose least, and those of
-// col2im, which are off most, by 1.5. Those of depth_to_space are of 160 shapes of its own.
+// core whose other thread was in use; then multiplied by 0.86 to 1.16 each, so that the choices lose least, and those
+// of col2im, which are off most, by 1.5. Those of depth_to_space are of 160 shapes of its own. Calls of channel_lanes
+// and steps of windows cost what single shapes with many of them take.
 constexpr Costs kAvx2[] = {
     {1.74e+03, 0, 59.3, 0, 0.0367, 0.0963, 0.794, 0, 0},                // winograd
     {1.45e+03, 0, 0.73, 0.86, 0.0196, 0.262, 0, 0.359, 0.0155},         // depth_to_space
-    {3.17e+03, 24, 1.91, 46.8, 0.0215, 0.565, 0, 0.404, 0.0217},        // windows
+    {3.17e+03, 24, 2.2, 46.8, 0.0215, 0.565, 0, 0.404, 0.0217},         // windows
     {1.01e+04, 0, 14.1, 64.1, 0.0304, 0.47, 0, 0.854, 0.0536},          // tapwise
-    {2.86e+03, 137, 1.64, 0, 0.0224, 0.0187, 0, 0.739, 0},              // channel_lanes
+    {2.86e+03, 137, 1.64, 3, 0.0224, 0.0187, 0, 0.739, 0},              // channel_lanes
     {2.44e+03, 54.1, 2.76, 5.72, 0.0274, 0, 0.596, 0.535, 0},           // depthwise
     {4.04e+03, 65.6, 11.4, 98.3, 0.0276, 0.195, 0.131, 0.813, 0.0299},  // phases
     {4.07e+03, 131, 2.55, 5.75, 0.0242, 0.465, 0.335, 0.661, 0.0282},   // gemm_col2im

@@ -46,7 +46,10 @@ class Windows : public Implementation {
                                               ceil_div(plan.ic, plan.depth));
     work.copied = src_count(p) * static_cast<double>(plan.num_blocks) + (node_.wei == nullptr ? weight_count(p) : 0);
     const double products = src_positions(p) * static_cast<double>(p.oc) * static_cast<double>(plan.taps);
-    work.steps = products / static_cast<double>(plan.row);
+    // Windows that padding or cropping cuts are copied row by row.
+    constexpr double kCutSteps = 12;
+    work.steps = products / static_cast<double>(plan.row) +
+                 kCutSteps * blocks * cut_positions(p) * static_cast<double>(plan.taps / plan.row);
     constexpr double kFilled = 0.15;
     work.stored = std::min(products, dst_count(p)) + (geo.gaps ? kFilled * dst_count(p) : 0);
     work.far = far_bytes(4 * weight_count(p), static_cast<double>(p.mb * ceil_div(positions, geo.tile))) +
@@ -66,6 +69,18 @@ class Windows : public Implementation {
   }
 
  private:
+  // Positions of an image whose windows do not lie in dst whole.
+  static double cut_positions(const ConvProblem& p) {
+    double all = 1, whole = 1;
+    for (int a = 0; a < p.ndims; ++a) {
+      const int64_t extent = (p.ker[a] - 1) * p.dilation[a] + 1, first = ceil_div(p.pad[a], p.stride[a]);
+      const int64_t end = floor_div(p.dst_size[a] + p.pad[a] - extent, p.stride[a]) + 1;
+      all *= static_cast<double>(p.src_size[a]);
+      whole *= static_cast<double>(std::max<int64_t>(0, std::min(end, p.src_size[a]) - first));
+    }
+    return all - whole;
+  }
+
   const windows::Plan& plan() const { return packed_ == nullptr ? *sizes_ : *packed_; }
 
   const Node node_;
