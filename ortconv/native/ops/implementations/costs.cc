@@ -11,21 +11,22 @@ struct Costs {
 };
 
 // Of floats with AVX2, fitted as benchmarks/costs.py does to 660 random shapes, on an EPYC with a peak of 104 GFLOP/s a
-// core whose other thread was in use; then multiplied by 0.86 to 1.16 each, so that the choices lose least, and those
-// of col2im, which are off most, by 1.5. Those of depth_to_space are of 160 shapes of its own. Calls of channel_lanes
-// and steps of windows cost what single shapes with many of them take.
+// core whose other thread was in use, and multiplied by 0.8, as a core of one's own is faster. So that the choices lose
+// least they are then multiplied by 0.86 to 1.16 each, and those of col2im, which are off most, by 1.5; calls of
+// channel_lanes and steps of windows are those of single shapes with many of them. Those of depth_to_space are of 160
+// shapes of its own.
 constexpr Costs kAvx2[] = {
-    {1.74e+03, 0, 59.3, 0, 0.0367, 0.0963, 0.794, 0, 0},                // winograd
-    {1.45e+03, 0, 0.73, 0.86, 0.0196, 0.262, 0, 0.359, 0.0155},         // depth_to_space
-    {3.17e+03, 24, 2.2, 46.8, 0.0215, 0.565, 0, 0.404, 0.0217},         // windows
-    {1.01e+04, 0, 14.1, 64.1, 0.0304, 0.47, 0, 0.854, 0.0536},          // tapwise
-    {2.86e+03, 137, 1.64, 3, 0.0224, 0.0187, 0, 0.739, 0},              // channel_lanes
-    {2.44e+03, 54.1, 2.76, 5.72, 0.0274, 0, 0.596, 0.535, 0},           // depthwise
-    {4.04e+03, 65.6, 11.4, 98.3, 0.0276, 0.195, 0.131, 0.813, 0.0299},  // phases
-    {4.07e+03, 131, 2.55, 5.75, 0.0242, 0.465, 0.335, 0.661, 0.0282},   // gemm_col2im
-    {1.87e+03, 0, 3.65, 227, 0.0437, 0.858, 0.44, 0.13, 0.0309},        // columns
-    {4.45e+03, 47.6, 17.8, 44.8, 0.0466, 0.136, 0, 0, 0.0586},          // im2col
-    {3.74e+03, 86.1, 9.51, 133, 0.0672, 0.18, 0.297, 0.575, 0.0269},    // col2im
+    {144, 0, 47.4, 0, 0.0294, 0.077, 0.635, 0, 0},                     // winograd
+    {100, 0, 0.584, 0.688, 0.0157, 0.21, 0, 0.287, 0.0124},            // depth_to_space
+    {1.29e+03, 19.2, 1.76, 37.4, 0.0172, 0.452, 0, 0.323, 0.0174},     // windows
+    {6.83e+03, 0, 11.3, 51.3, 0.0243, 0.376, 0, 0.683, 0.0429},        // tapwise
+    {1.04e+03, 110, 1.31, 2.4, 0.0179, 0.015, 0, 0.591, 0},            // channel_lanes
+    {704, 43.3, 2.21, 4.58, 0.0219, 0, 0.477, 0.428, 0},               // depthwise
+    {1.98e+03, 52.5, 9.12, 78.6, 0.0221, 0.156, 0.105, 0.65, 0.0239},  // phases
+    {2.01e+03, 105, 2.04, 4.6, 0.0194, 0.372, 0.268, 0.529, 0.0226},   // gemm_col2im
+    {248, 0, 2.92, 182, 0.035, 0.686, 0.352, 0.104, 0.0247},           // columns
+    {2.31e+03, 38.1, 14.2, 35.8, 0.0373, 0.109, 0, 0, 0.0469},         // im2col
+    {1.74e+03, 68.9, 7.61, 106, 0.0538, 0.144, 0.238, 0.46, 0.0215},   // col2im
 };
 
 // What the other instruction sets take, as multiples: of products, and of what else goes through vectors.
