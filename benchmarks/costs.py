@@ -37,7 +37,7 @@ TERMS = ("run", "items", "steps", "calls", "products", "copied", "added", "store
 _ROWS = (
     "winograd",
     "depth_to_space",
-    "windows",
+    "disjoint_windows",
     "tapwise",
     "channel_lanes",
     "depthwise",

@@ -27,7 +27,7 @@ ALL = {
     "winograd",
     "winograd_separate",
     "depth_to_space",
-    "windows",
+    "disjoint_windows",
     "tapwise",
     "channel_lanes",
     "depthwise",

@@ -13,12 +13,12 @@ struct Costs {
 // Of floats with AVX2, fitted as benchmarks/costs.py does to 660 random shapes, on an EPYC with a peak of 104 GFLOP/s a
 // core whose other thread was in use, and multiplied by 0.8, as a core of one's own is faster. So that the choices lose
 // least they are then multiplied by 0.86 to 1.16 each, and those of col2im, which are off most, by 1.5; calls of
-// channel_lanes and steps of windows are those of single shapes with many of them. Those of depth_to_space are of 160
-// shapes of its own.
+// channel_lanes and steps of disjoint_windows are those of single shapes with many of them. Those of depth_to_space are
+// of 160 shapes of its own.
 constexpr Costs kAvx2[] = {
     {144, 0, 47.4, 0, 0.0294, 0.077, 0.635, 0, 0},                     // winograd
     {100, 0, 0.584, 0.688, 0.0157, 0.21, 0, 0.287, 0.0124},            // depth_to_space
-    {1.29e+03, 19.2, 1.76, 37.4, 0.0172, 0.452, 0, 0.323, 0.0174},     // windows
+    {1.29e+03, 19.2, 1.76, 37.4, 0.0172, 0.452, 0, 0.323, 0.0174},     // disjoint_windows
     {6.83e+03, 0, 11.3, 51.3, 0.0243, 0.376, 0, 0.683, 0.0429},        // tapwise
     {1.04e+03, 110, 1.31, 2.4, 0.0179, 0.015, 0, 0.591, 0},            // channel_lanes
     {704, 43.3, 2.21, 4.58, 0.0219, 0, 0.477, 0.428, 0},               // depthwise

@@ -11,7 +11,7 @@ namespace ortconv::implementations {
 enum class Way {
   kWinograd,
   kDepthToSpace,
-  kWindows,
+  kDisjointWindows,
   kTapwise,
   kChannelLanes,
   kDepthwise,

@@ -9,7 +9,7 @@ constexpr Entry kEntries[] = {
     {"winograd", Way::kWinograd, false, false, make_winograd},
     {"winograd_separate", Way::kWinograd, false, false, make_winograd_separate},
     {"depth_to_space", Way::kDepthToSpace, false, true, make_depth_to_space},
-    {"windows", Way::kWindows, true, true, make_windows},
+    {"disjoint_windows", Way::kDisjointWindows, true, true, make_disjoint_windows},
     {"tapwise", Way::kTapwise, false, true, make_tapwise},
     {"channel_lanes", Way::kChannelLanes, false, true, make_channel_lanes},
     {"depthwise", Way::kDepthwise, false, true, make_depthwise},

@@ -1,9 +1,9 @@
-// Windows that do not overlap, see kernels/windows.
-#include "kernels/windows/windows.h"
+// Windows that do not overlap, see kernels/disjoint_windows.
+#include "kernels/disjoint_windows/disjoint_windows.h"
 
 #include <mutex>
 
-#include "kernels/windows/plan.h"
+#include "kernels/disjoint_windows/plan.h"
 #include "ops/implementations/implementation.h"
 #include "ops/implementations/limits.h"
 #include "ops/implementations/sizes.h"
@@ -11,19 +11,19 @@
 namespace ortconv::implementations {
 namespace {
 
-namespace windows = kernels::windows;
+namespace disjoint_windows = kernels::disjoint_windows;
 
-class Windows : public Implementation {
+class DisjointWindows : public Implementation {
  public:
-  explicit Windows(const Node& node)
-      : node_(node), sizes_(windows::make_plan(node.problem, node.dtype, nullptr, node.arch)) {}
+  explicit DisjointWindows(const Node& node)
+      : node_(node), sizes_(disjoint_windows::make_plan(node.problem, node.dtype, nullptr, node.arch)) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    if (!windows::can_run(p)) return std::nullopt;
-    const windows::Plan& plan = *sizes_;
+    if (!disjoint_windows::can_run(p)) return std::nullopt;
+    const disjoint_windows::Plan& plan = *sizes_;
     // A tile has several windows of a channel, however large one is.
-    if (!is_in_proportion(windows::scratch_bytes(plan, p, 1), p, sizeof(float))) return std::nullopt;
-    const windows::Geometry geo(plan, p, 1);
+    if (!is_in_proportion(disjoint_windows::scratch_bytes(plan, p, 1), p, sizeof(float))) return std::nullopt;
+    const disjoint_windows::Geometry geo(plan, p, 1);
     // With fewer rows than this, a call of the GEMM waits for its sums.
     constexpr int64_t kLeastRows = 4;
     const int64_t positions = product_of(p.src_size, p.ndims), rest = positions % plan.mr;
@@ -58,13 +58,13 @@ class Windows : public Implementation {
   }
   void pack(const void* wei) const override {
     if (node_.wei == nullptr) return;
-    std::call_once(once_, [&] { packed_ = windows::make_plan(node_.problem, node_.dtype, wei, node_.arch); });
+    std::call_once(once_, [&] { packed_ = disjoint_windows::make_plan(node_.problem, node_.dtype, wei, node_.arch); });
   }
   size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
-    return windows::scratch_bytes(plan(), problem, threads);
+    return disjoint_windows::scratch_bytes(plan(), problem, threads);
   }
   bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
-    windows::run(plan(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
+    disjoint_windows::run(plan(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
     return true;
   }
 
@@ -81,19 +81,19 @@ class Windows : public Implementation {
     return all - whole;
   }
 
-  const windows::Plan& plan() const { return packed_ == nullptr ? *sizes_ : *packed_; }
+  const disjoint_windows::Plan& plan() const { return packed_ == nullptr ? *sizes_ : *packed_; }
 
   const Node node_;
-  const windows::PlanPtr sizes_;
+  const disjoint_windows::PlanPtr sizes_;
   mutable std::once_flag once_;
-  mutable windows::PlanPtr packed_;
+  mutable disjoint_windows::PlanPtr packed_;
 };
 
 }  // namespace
 
-std::unique_ptr<Implementation> make_windows(const Node& node) {
-  if (node.op != kernels::Op::kConvTranspose || !windows::takes(node.problem)) return nullptr;
-  return std::make_unique<Windows>(node);
+std::unique_ptr<Implementation> make_disjoint_windows(const Node& node) {
+  if (node.op != kernels::Op::kConvTranspose || !disjoint_windows::takes(node.problem)) return nullptr;
+  return std::make_unique<DisjointWindows>(node);
 }
 
 }  // namespace ortconv::implementations

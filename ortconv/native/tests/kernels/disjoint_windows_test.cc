@@ -1,5 +1,5 @@
 // Windows that do not overlap, against the definition in double: random problems of every type, and some by hand.
-#include "kernels/windows/windows.h"
+#include "kernels/disjoint_windows/disjoint_windows.h"
 
 #include <algorithm>
 
@@ -14,15 +14,15 @@ using test::CaseMaker;
 using test::Sizes;
 
 struct Family {
-  static constexpr auto make_plan = kernels::windows::make_plan;
-  static constexpr auto scratch_bytes = kernels::windows::scratch_bytes;
-  static constexpr auto run = kernels::windows::run;
+  static constexpr auto make_plan = kernels::disjoint_windows::make_plan;
+  static constexpr auto scratch_bytes = kernels::disjoint_windows::scratch_bytes;
+  static constexpr auto run = kernels::disjoint_windows::run;
 };
 
 bool is_taken(const Case& c) {
   if (!test::is_a_problem(c, DataType::kFloat)) return false;
   const ConvProblem p = c.problem(DataType::kFloat);
-  return kernels::windows::takes(p) && kernels::windows::can_run(p);
+  return kernels::disjoint_windows::takes(p) && kernels::disjoint_windows::can_run(p);
 }
 
 TEST(random_problems) {

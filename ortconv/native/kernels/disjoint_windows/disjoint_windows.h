@@ -13,7 +13,7 @@
 #include "base/parallel.h"
 #include "base/problem.h"
 
-namespace ortconv::kernels::windows {
+namespace ortconv::kernels::disjoint_windows {
 
 // Whether runs of a node may be computed here, and a run. static_part as for make_plan() of kernels/conv/conv.h.
 bool takes(const ConvProblem& static_part);
@@ -34,4 +34,4 @@ size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel);
 
-}  // namespace ortconv::kernels::windows
+}  // namespace ortconv::kernels::disjoint_windows

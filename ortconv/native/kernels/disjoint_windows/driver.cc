@@ -3,11 +3,11 @@
 #include <type_traits>
 
 #include "base/ranges.h"
+#include "kernels/disjoint_windows/plan.h"
+#include "kernels/disjoint_windows/rows.h"
 #include "kernels/im2col/product.h"
-#include "kernels/windows/plan.h"
-#include "kernels/windows/rows.h"
 
-namespace ortconv::kernels::windows {
+namespace ortconv::kernels::disjoint_windows {
 namespace {
 
 template <class T>
@@ -334,4 +334,4 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
   });
 }
 
-}  // namespace ortconv::kernels::windows
+}  // namespace ortconv::kernels::disjoint_windows

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "kernels/conv/plan.h"
-#include "kernels/windows/windows.h"
+#include "kernels/disjoint_windows/disjoint_windows.h"
 
-namespace ortconv::kernels::windows {
+namespace ortconv::kernels::disjoint_windows {
 
 // Weights are packed in panels: [group][block][panel][src channel][row]. The rows of a block are its dst channels, and
 // in each the taps, row-major, with zeros up to whole vectors; the last panel of a block may have fewer vectors.
@@ -49,4 +49,4 @@ struct Geometry {
   int64_t num_slices(int threads) const;
 };
 
-}  // namespace ortconv::kernels::windows
+}  // namespace ortconv::kernels::disjoint_windows

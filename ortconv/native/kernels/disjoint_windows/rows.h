@@ -7,7 +7,7 @@
 
 #include "kernels/element.h"
 
-namespace ortconv::kernels::windows {
+namespace ortconv::kernels::disjoint_windows {
 
 // Of the windows of some positions in one channel.
 template <class T>
@@ -73,4 +73,4 @@ constexpr int kShort = 24;  // taps of a row
 template <class T>
 constexpr auto kCopyRows = copy_functions<T>(std::make_integer_sequence<int, kShort + 1>());
 
-}  // namespace ortconv::kernels::windows
+}  // namespace ortconv::kernels::disjoint_windows

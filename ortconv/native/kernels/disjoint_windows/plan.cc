@@ -1,11 +1,11 @@
-#include "kernels/windows/plan.h"
+#include "kernels/disjoint_windows/plan.h"
 
 #include <algorithm>
 
 #include "kernels/gemm/pieces.h"
 #include "kernels/im2col/product.h"
 
-namespace ortconv::kernels::windows {
+namespace ortconv::kernels::disjoint_windows {
 namespace {
 
 constexpr int64_t kBlockRows = 512;           // of a block, about, unless one channel has more
@@ -140,4 +140,4 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
 
 int64_t Geometry::num_slices(int threads) const { return std::min<int64_t>(std::max(threads, 1), items); }
 
-}  // namespace ortconv::kernels::windows
+}  // namespace ortconv::kernels::disjoint_windows
