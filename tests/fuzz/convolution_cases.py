@@ -70,7 +70,7 @@ class _Geometry:
         return [max(s * (x - 1) + e, 0) for s, x, e in zip(self.strides, self.source, self.extents(), strict=True)]
 
     def conv_pads(self, draw: Draw) -> list[int]:
-        """Returns pads of which the result of a convolution becomes about what was drawn."""
+        """Returns pads with which the result of a convolution has about the size that was drawn."""
         splits = [
             draw.split(e + s * (max(y, 1) - 1) - x + draw.random.randint(0, min(s, 3) - 1))
             for e, s, y, x in zip(self.extents(), self.strides, self.result, self.source, strict=True)

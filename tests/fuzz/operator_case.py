@@ -104,7 +104,7 @@ class Case:
         return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
     def expected(self) -> np.ndarray:
-        """Returns what the operator gives by its definition, floats in float64.
+        """Returns the result that the definition of the operator gives, with floats computed in float64.
 
         Raises:
             Exception: The definition does not allow the node, or numpy has no such tensors.

@@ -37,4 +37,7 @@ struct ConvProblem {
   Activation activation;  // of every element of dst, after it is rounded to its type
 };
 
+// The positions from the first tap of a window to the last.
+inline int64_t kernel_extent(const ConvProblem& p, int axis) { return (p.ker[axis] - 1) * p.dilation[axis] + 1; }
+
 }  // namespace ortconv

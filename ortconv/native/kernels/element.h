@@ -1,7 +1,9 @@
 // Element types as the kernels see them. A tensor stores T; the kernels sum in Sum<T> and round once, while storing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "base/dtype.h"
 #include "base/float16.h"
@@ -28,6 +30,18 @@ inline void round_to(float* out, float sum) { *out = sum; }
 inline void round_to(double* out, double sum) { *out = sum; }
 inline void round_to(Float16* out, float sum) { *out = to_float16(sum); }
 inline void round_to(Bfloat16* out, float sum) { *out = to_bfloat16(sum); }
+
+inline size_t sum_size_of(DataType dtype) { return dtype == DataType::kDouble ? sizeof(double) : sizeof(float); }
+
+// What is stored for a number: a sum with its bias. Numbers of 16 bits were rounded with theirs.
+template <class T>
+T with_bias(T value, [[maybe_unused]] Sum<T> bias) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    return value + bias;
+  } else {
+    return value;
+  }
+}
 
 // Two neighbouring channels of bf16 numbers, an operand where the CPU adds up the products of such pairs.
 struct BfloatPair {

@@ -17,6 +17,8 @@
 #define ORTCONV_KEEP(vector)
 #endif
 
+// ORTCONV_UNROLL_TWICE: two passes of a loop of unknown length become one, where what a pass does besides its work
+// counts.
 #if defined(__clang__)
 #define ORTCONV_UNROLL _Pragma("clang loop unroll(full)")
 #define ORTCONV_UNROLL_TWICE _Pragma("clang loop unroll_count(2)")

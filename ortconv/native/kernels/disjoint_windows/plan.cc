@@ -10,10 +10,7 @@ namespace {
 
 constexpr int64_t kBlockRows = 512;           // of a block, about, unless one channel has more
 constexpr int64_t kProductBytes = 128 << 10;  // of a tile, so that they stay in L2
-constexpr int64_t kWidePanel = 112;  // rows, where few src channels make a call short: an odd number of vectors
-constexpr int64_t kMostTile = 96;    // positions: what a panel of weights is read for
-
-int64_t extent(const ConvProblem& p, int a) { return (p.ker[a] - 1) * p.dilation[a] + 1; }
+constexpr int64_t kMostTile = 96;             // positions: what a panel of weights is read for
 
 template <class T>
 void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t group, int64_t block, Sum<T>* packed) {
@@ -31,7 +28,7 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t group, i
     const T* in = wei + group * plan.ic * p.wei_0 + first * p.wei_1;
     const int64_t pitch = std::min(plan.panel, plan.block_rows - begin);
     const int64_t count = std::clamp<int64_t>(rows - begin, 0, pitch);
-    int64_t offset[kWidePanel];
+    int64_t offset[im2col::kMostPanelRows];
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = begin + i;
       offset[i] = row / plan.taps * p.wei_1 + offset_of(row % plan.taps, p.ker, p.wei_x, p.ndims);
@@ -55,7 +52,7 @@ bool takes(const ConvProblem& p) {
   if (p.ic == 0 || p.oc == 0 || p.ic / p.g > kMostChannels) return false;
   bool any = false;
   for (int a = 0; a < p.ndims; ++a) {
-    if (p.stride[a] < extent(p, a)) return false;
+    if (p.stride[a] < kernel_extent(p, a)) return false;
     any |= p.stride[a] > 1;
   }
   return any;
@@ -78,22 +75,20 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
       oc(p.oc / p.g),
       taps(product_of(p.ker, p.ndims)),
       row(p.ker[p.ndims - 1]) {
-  constexpr int64_t kChain = 128;  // a single chain of so few products is what ONNX Runtime sums
   mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
   depth = even_piece(ic, im2col::kMostDepth);
-  piece = ic <= kChain ? kChain : even_piece(depth, long_sum(ic, depth, usual_long_sum_error(false, ic, 0)).piece);
+  piece = piece_of_channels(ic, depth);
   num_blocks = ceil_div(oc, std::max<int64_t>(1, kBlockRows / taps));
   block = ceil_div(oc, num_blocks);
   num_blocks = ceil_div(oc, block);
   block_rows = align_up(block * taps, kGemmColumns);
-  panel = ic <= kChain ? kWidePanel : kGemmColumns;
+  panel = im2col::panel_rows(ic);
 }
 
 PlanPtr make_plan(const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch) {
   auto plan = std::make_shared<Plan>(p, dtype, arch);
   if (wei_const == nullptr) return plan;
-  const size_t cell = dtype == DataType::kDouble ? sizeof(double) : sizeof(float);
-  plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * cell);
+  plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * sum_size_of(dtype));
   for (int64_t i = 0; i < plan->g * plan->num_blocks; ++i) {
     pack_weights(*plan, p, wei_const, i / plan->num_blocks, i % plan->num_blocks, plan->packed.as<void>());
   }

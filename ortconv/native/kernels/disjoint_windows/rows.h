@@ -24,20 +24,11 @@ struct Rows {
 constexpr int64_t kCut = INT64_MIN;
 
 template <class T>
-T finished(T value, [[maybe_unused]] Sum<T> bias) {
-  if constexpr (std::is_same_v<T, Sum<T>>) {
-    return value + bias;
-  } else {
-    return value;
-  }
-}
-
-template <class T>
 void copy_row(const T* in, int64_t length, int64_t step, Sum<T> bias, T* out) {
   if (step == 1) {
-    for (int64_t k = 0; k < length; ++k) out[k] = finished<T>(in[k], bias);
+    for (int64_t k = 0; k < length; ++k) out[k] = with_bias<T>(in[k], bias);
   } else {
-    for (int64_t k = 0; k < length; ++k) out[k * step] = finished<T>(in[k], bias);
+    for (int64_t k = 0; k < length; ++k) out[k * step] = with_bias<T>(in[k], bias);
   }
 }
 
@@ -56,7 +47,7 @@ void copy_rows(const Rows<T>& r) {
       const T* from = in;
       for (int64_t row = 0; row < r.rows; ++row, from += kLength) {
         T taps[kLength];  // so that the compiler need not know that dst is other memory
-        for (int k = 0; k < kLength; ++k) taps[k] = finished<T>(from[k], r.bias);
+        for (int k = 0; k < kLength; ++k) taps[k] = with_bias<T>(from[k], r.bias);
         T* const to = out + r.offsets[row];
         for (int k = 0; k < kLength; ++k) to[k] = taps[k];
       }

@@ -102,6 +102,14 @@ inline LongSum long_sum(int64_t products, int64_t call, double usual) {
   return {piece, sum_error(call, piece) + chain <= usual};
 }
 
+// The same of the channels of a transposed convolution in calls of `call`. So few are a single chain, as in ONNX
+// Runtime.
+inline int64_t piece_of_channels(int64_t channels, int64_t call) {
+  constexpr int64_t kChain = 128;
+  if (channels <= kChain) return kChain;
+  return even_piece(call, long_sum(channels, call, usual_long_sum_error(false, channels, 0)).piece);
+}
+
 // The length of a piece, in steps, where floats are multiplied in parts (see kernels/bf16_split): a step sums 32
 // products for each of six pairs of parts, and adds the six sums.
 inline int64_t parts_piece_length(int64_t channels, int64_t taps) {

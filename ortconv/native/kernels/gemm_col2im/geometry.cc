@@ -16,7 +16,7 @@ constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: 
 constexpr int64_t kRowsInPlace = 4;        // most panels of rows for which src is read in place
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
-int64_t cell_bytes(const Plan& plan) { return plan.dtype == DataType::kDouble ? sizeof(double) : sizeof(float); }
+int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
 
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
@@ -145,30 +145,24 @@ void Geometry::choose_columns(int64_t usual) {
 
 // Whether src is better the A operand, whose rows are not whole vectors.
 bool Geometry::prefers_wide(const Plan& plan) const {
-  constexpr int64_t kLeastHeight = 4;  // fewer rows take as long
   constexpr int64_t kTransposed = 14;  // products that take as long as transposing one of their sums
   const int64_t positions = axis[0].x_count * inner_x, rows = plan.rows();
   if (positions > most_columns) return false;
-  const auto height = [&](int64_t count) {
-    const int64_t of_call = even_height(count, plan.mr), rest = count % of_call;
-    const int64_t least = std::min(kLeastHeight, plan.mr);
-    return count / of_call * std::max(of_call, least) + (rest == 0 ? 0 : std::max(rest, least));
-  };
-  const int64_t usual = height(rows) * align_up(positions, kGemmColumns);
+  const int64_t usual = rows_of_calls(rows, plan.mr) * align_up(positions, kGemmColumns);
   // Weights as the B operand are read in shorter runs, which takes a fifth longer.
-  const int64_t wide_products = height(positions) * align_up(rows, kGemmColumns);
+  const int64_t wide_products = rows_of_calls(positions, plan.mr) * align_up(rows, kGemmColumns);
   return (usual - wide_products - wide_products / 5) * plan.ic > kTransposed * positions * rows;
 }
 
 int64_t Geometry::wide_height(const Plan& plan) const {
   constexpr int64_t kFew = 3;  // positions
-  if (plan.ic <= kChain) return kMostWideHeight;
-  if (axis[0].x_count * inner_x > kFew) return kUsualHeight;
+  const int64_t usual = im2col::panel_rows(plan.ic);
+  if (usual > kHeightOfFew || axis[0].x_count * inner_x > kFew) return usual;
   // Panels none of whose taps reaches dst are left out.
   const bool all_reach = std::all_of(axis, axis + ndims, [](const Axis& a) {
     return a.pad == 0 && (a.src_size - 1) * a.stride + (a.ker - 1) * a.dilation < a.dst_size;
   });
-  return all_reach ? kHeightOfFew : kUsualHeight;
+  return all_reach ? kHeightOfFew : usual;
 }
 
 void Geometry::choose_depth(const Plan& plan) {
@@ -186,9 +180,7 @@ void Geometry::choose_depth(const Plan& plan) {
   if (wide && axis[0].x_count * inner_x <= kFew) {
     piece = best_piece(depth);
   } else {
-    piece = plan.ic <= kChain
-                ? kChain
-                : even_piece(depth, long_sum(plan.ic, depth, usual_long_sum_error(false, plan.ic, 0)).piece);
+    piece = piece_of_channels(plan.ic, depth);
   }
 }
 

@@ -13,7 +13,7 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t height, 
   const int64_t all = height == plan.height ? plan.rows() : plan.wide_rows();
   const int64_t begin = panel * height, rows = std::min(height, plan.rows() - begin);
   const int64_t pitch = std::min(height, all - begin);
-  int64_t offset[kMostWideHeight];
+  int64_t offset[im2col::kMostPanelRows];
   bool contiguous = true;
   for (int64_t r = 0, row = begin; r < rows; ++r, ++row) {
     offset[r] = row / plan.taps * p.wei_1 + offset_of(row % plan.taps, p.ker, p.wei_x, p.ndims);
@@ -65,8 +65,7 @@ bool takes(const ConvProblem& p) {
 PlanPtr make_plan(const ConvProblem& p, DataType dtype, const void* wei_const, const ArchFlags& arch) {
   auto plan = std::make_shared<Plan>(p, dtype, arch);
   if (wei_const == nullptr) return plan;
-  const size_t cell = dtype == DataType::kDouble ? sizeof(double) : sizeof(float);
-  plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * cell);
+  plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * sum_size_of(dtype));
   for (int64_t group = 0; group < plan->g; ++group) {
     for (int64_t i = 0; i < num_panels(*plan, plan->height); ++i) {
       pack_weights(*plan, p, wei_const, plan->height, group, i, plan->packed.as<void>());

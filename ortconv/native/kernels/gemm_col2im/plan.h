@@ -5,11 +5,13 @@
 // positions of src, wide ones as its B operand.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 
 #include "kernels/conv/plan.h"
 #include "kernels/gemm_col2im/gemm_col2im.h"
+#include "kernels/im2col/product.h"
 
 namespace ortconv::kernels::gemm_col2im {
 
@@ -43,16 +45,19 @@ struct Plan {
   mutable Wide wide_[kNumWide];
 };
 
-// Rows of wide panels: of a vector, so that all its channels are next to each other; of as many vectors as the GEMM has
-// sums of a single position; or more where few channels make a call short, an odd number, or the rows of the B operand
-// would evict each other. The last panel of a group may have fewer vectors.
-constexpr int64_t kUsualHeight = 16, kHeightOfFew = 64, kMostWideHeight = 112;
-constexpr int64_t kWideHeights[Plan::kNumWide] = {kUsualHeight, kHeightOfFew, kMostWideHeight};
+// Rows of wide panels: as im2col::panel_rows() has them, or for few positions as many as the GEMM has sums of one. The
+// last panel of a group may have fewer vectors.
+constexpr int64_t kHeightOfFew = 64;
+constexpr int64_t kWideHeights[Plan::kNumWide] = {kGemmColumns, kHeightOfFew, im2col::kMostPanelRows};
 
 // Rows of calls that have about as many each, as few take as long as some more. At least one.
 inline int64_t even_height(int64_t rows, int64_t most) { return rows == 0 ? 1 : ceil_div(rows, ceil_div(rows, most)); }
 
-constexpr int64_t kChain = 128;  // a single chain of so few products is what ONNX Runtime sums
+// As many rows as calls of these take time for: four, where they have fewer.
+inline int64_t rows_of_calls(int64_t rows, int64_t most) {
+  const int64_t height = even_height(rows, most), rest = rows % height, least = std::min<int64_t>(4, most);
+  return rows / height * std::max(height, least) + (rest == 0 ? 0 : std::max(rest, least));
+}
 
 // Packs the weights of one panel, of plan.height rows or a wide one, into `packed`, the start of the array of all
 // panels.

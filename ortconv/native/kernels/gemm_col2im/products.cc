@@ -220,7 +220,7 @@ void Worker<Cell>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_
          geo_.axis[along - 1].src_x == geo_.axis[along].src_x * geo_.axis[along].src_size) {
     unit *= geo_.axis[along--].x_count;
   }
-  if (!geo_.wide && tile.columns < whole) {  // a whole vector, of which the copy leaves the end
+  if (!geo_.wide && tile.columns < whole) {  // zeros behind the last column, as the GEMM reads whole vectors
     for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + whole - kGemmColumns, kGemmColumns, Cell());
   }
   const Cell* src = src_ + channel * src_c;

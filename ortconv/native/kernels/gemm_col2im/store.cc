@@ -37,15 +37,6 @@ class Store {
 
   static constexpr bool kRounds = !std::is_same_v<T, Cell>;
   void round_sums();
-  // One of values_, with the bias that is left to add.
-  static T finished(T value, [[maybe_unused]] Cell bias) {
-    if constexpr (kRounds) {
-      return value;
-    } else {
-      return value + bias;
-    }
-  }
-
   template <class Fn>
   void for_each_line(int along, Fn fn) const;
   template <class Fn>
@@ -323,11 +314,11 @@ void Store<T>::store_units(int64_t channel) const {
         // What this writes beyond the unit is written again.
         for (int64_t k = 0; k < unit_; k += kMoved) {
           T moved[kMoved];
-          for (int64_t i = 0; i < kMoved; ++i) moved[i] = finished(unit[k + i], add);
+          for (int64_t i = 0; i < kMoved; ++i) moved[i] = with_bias<T>(unit[k + i], add);
           std::copy_n(moved, kMoved, out + k);
         }
       } else {
-        for (int64_t k = 0; k < unit_; ++k) out[k] = finished(unit[k], add);
+        for (int64_t k = 0; k < unit_; ++k) out[k] = with_bias<T>(unit[k], add);
       }
       if (++phase == axis.stride) phase = 0, from += unit_;
     }
@@ -366,11 +357,11 @@ void Store<T>::store_slot(int along, const Lines& lines, int64_t count, int64_t 
       const T* in = line;
       T* out = row;
       if (unit_ == 1) {
-        for (int64_t i = 0; i < count; ++i, in += from, out += to) *out = finished(*in, add);
+        for (int64_t i = 0; i < count; ++i, in += from, out += to) *out = with_bias<T>(*in, add);
         continue;
       }
       for (int64_t i = 0; i < count; ++i, in += from, out += to) {
-        for (int64_t k = 0; k < unit_; ++k) out[k] = finished(in[k], add);
+        for (int64_t k = 0; k < unit_; ++k) out[k] = with_bias<T>(in[k], add);
       }
     }
   }
@@ -400,7 +391,7 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
       T* out = dst_ + c * dst_c_ + line + j * axis.stride * axis.dst_x;
       int64_t residue = start;
       for (int64_t slot = 0; slot < axis.slots; ++slot, in += geo_.slot_size) {
-        if (residue < left) out[residue * axis.dst_x] = finished(*in, add);
+        if (residue < left) out[residue * axis.dst_x] = with_bias<T>(*in, add);
         residue += step;
         if (residue >= axis.stride) residue -= axis.stride;
       }
@@ -475,7 +466,7 @@ void Store<T>::finish_in_dst() const {
         continue;
       }
     }
-    for (int64_t i = 0; left_ != nullptr && i < count; ++i) row[i] = finished(row[i], left_[c]);
+    for (int64_t i = 0; left_ != nullptr && i < count; ++i) row[i] = with_bias<T>(row[i], left_[c]);
   }
 }
 

@@ -31,6 +31,14 @@ inline int64_t whole_vectors(int64_t columns) { return ceil_div(columns, kGemmCo
 // The distance between rows of so many columns: an odd number of cache lines, or rows would evict each other.
 inline int64_t pitch_of(int64_t columns) { return whole_vectors(columns) + kGemmColumns; }
 
+// Rows of a panel of weights that are the B operand: a vector, so that all its channels are next to each other, or more
+// where few channels make a call short; an odd number of vectors, or the rows of B would evict each other.
+constexpr int64_t kMostPanelRows = 112;
+inline int64_t panel_rows(int64_t channels) {
+  constexpr int64_t kFewChannels = 128;
+  return channels <= kFewChannels ? kMostPanelRows : kGemmColumns;
+}
+
 constexpr int64_t kFew = 24;  // numbers
 
 template <class Cell>

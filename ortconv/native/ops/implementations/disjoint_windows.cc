@@ -1,11 +1,11 @@
 // Windows that do not overlap, see kernels/disjoint_windows.
 #include "kernels/disjoint_windows/disjoint_windows.h"
 
-#include <mutex>
+#include <algorithm>
 
 #include "kernels/disjoint_windows/plan.h"
-#include "ops/implementations/implementation.h"
 #include "ops/implementations/limits.h"
+#include "ops/implementations/packed.h"
 #include "ops/implementations/sizes.h"
 
 namespace ortconv::implementations {
@@ -13,14 +13,14 @@ namespace {
 
 namespace disjoint_windows = kernels::disjoint_windows;
 
-class DisjointWindows : public Implementation {
+class DisjointWindows
+    : public Packed<disjoint_windows::make_plan, disjoint_windows::scratch_bytes, disjoint_windows::run> {
  public:
-  explicit DisjointWindows(const Node& node)
-      : node_(node), sizes_(disjoint_windows::make_plan(node.problem, node.dtype, nullptr, node.arch)) {}
+  using Packed::Packed;
 
   std::optional<Work> work(const ConvProblem& p) const override {
     if (!disjoint_windows::can_run(p)) return std::nullopt;
-    const disjoint_windows::Plan& plan = *sizes_;
+    const disjoint_windows::Plan& plan = sizes();
     // A tile has several windows of a channel, however large one is.
     if (!is_in_proportion(disjoint_windows::scratch_bytes(plan, p, 1), p, sizeof(float))) return std::nullopt;
     const disjoint_windows::Geometry geo(plan, p, 1);
@@ -32,7 +32,7 @@ class DisjointWindows : public Implementation {
     constexpr double kLeastShare = 0.7;
     double share = 1;
     for (int a = 0; a < p.ndims; ++a) {
-      const int64_t reached = (p.src_size[a] - 1) * p.stride[a] + (p.ker[a] - 1) * p.dilation[a] + 1;
+      const int64_t reached = (p.src_size[a] - 1) * p.stride[a] + kernel_extent(p, a);
       share *= std::min(1.0, static_cast<double>(p.dst_size[a]) / static_cast<double>(reached));
     }
     if (share < kLeastShare) return std::nullopt;
@@ -44,7 +44,7 @@ class DisjointWindows : public Implementation {
     work.products = blocks * rows * static_cast<double>(plan.block_rows) * ic;
     work.calls = blocks * static_cast<double>(ceil_div(positions, plan.mr) * ceil_div(plan.block_rows, plan.panel) *
                                               ceil_div(plan.ic, plan.depth));
-    work.copied = src_count(p) * static_cast<double>(plan.num_blocks) + (node_.wei == nullptr ? weight_count(p) : 0);
+    work.copied = src_count(p) * static_cast<double>(plan.num_blocks) + (node().wei == nullptr ? weight_count(p) : 0);
     const double products = src_positions(p) * static_cast<double>(p.oc) * static_cast<double>(plan.taps);
     // Windows that padding or cropping cuts are copied row by row.
     constexpr double kCutSteps = 12;
@@ -56,37 +56,19 @@ class DisjointWindows : public Implementation {
                far_bytes(4 * src_count(p), static_cast<double>(plan.num_blocks)) + far_bytes(4 * dst_count(p));
     return work;
   }
-  void pack(const void* wei) const override {
-    if (node_.wei == nullptr) return;
-    std::call_once(once_, [&] { packed_ = disjoint_windows::make_plan(node_.problem, node_.dtype, wei, node_.arch); });
-  }
-  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
-    return disjoint_windows::scratch_bytes(plan(), problem, threads);
-  }
-  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
-    disjoint_windows::run(plan(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
-    return true;
-  }
 
  private:
   // Positions of an image whose windows do not lie in dst whole.
   static double cut_positions(const ConvProblem& p) {
     double all = 1, whole = 1;
     for (int a = 0; a < p.ndims; ++a) {
-      const int64_t extent = (p.ker[a] - 1) * p.dilation[a] + 1, first = ceil_div(p.pad[a], p.stride[a]);
-      const int64_t end = floor_div(p.dst_size[a] + p.pad[a] - extent, p.stride[a]) + 1;
+      const int64_t first = ceil_div(p.pad[a], p.stride[a]);
+      const int64_t end = floor_div(p.dst_size[a] + p.pad[a] - kernel_extent(p, a), p.stride[a]) + 1;
       all *= static_cast<double>(p.src_size[a]);
       whole *= static_cast<double>(std::max<int64_t>(0, std::min(end, p.src_size[a]) - first));
     }
     return all - whole;
   }
-
-  const disjoint_windows::Plan& plan() const { return packed_ == nullptr ? *sizes_ : *packed_; }
-
-  const Node node_;
-  const disjoint_windows::PlanPtr sizes_;
-  mutable std::once_flag once_;
-  mutable disjoint_windows::PlanPtr packed_;
 };
 
 }  // namespace

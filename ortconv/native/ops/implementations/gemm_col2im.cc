@@ -1,10 +1,8 @@
 // GEMM, then col2im, see kernels/gemm_col2im.
 #include "kernels/gemm_col2im/gemm_col2im.h"
 
-#include <mutex>
-
 #include "kernels/gemm_col2im/geometry.h"
-#include "ops/implementations/implementation.h"
+#include "ops/implementations/packed.h"
 #include "ops/implementations/sizes.h"
 
 namespace ortconv::implementations {
@@ -12,63 +10,46 @@ namespace {
 
 namespace gemm_col2im = kernels::gemm_col2im;
 
-class GemmCol2im : public Implementation {
+class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_bytes, gemm_col2im::run> {
  public:
-  explicit GemmCol2im(const Node& node)
-      : node_(node), sizes_(gemm_col2im::make_plan(node.problem, node.dtype, nullptr, node.arch)) {}
+  using Packed::Packed;
 
   std::optional<Work> work(const ConvProblem& p) const override {
-    const gemm_col2im::Geometry geo(*sizes_, p, 1);
-    constexpr double kLeastRows = 4;
+    const gemm_col2im::Geometry geo(sizes(), p, 1);
     const auto groups = static_cast<double>(p.g), images = static_cast<double>(geo.images);
     const auto positions = static_cast<double>(geo.axis[0].x_count * geo.inner_x);
-    const auto rows = static_cast<double>(sizes_->rows()), ic = static_cast<double>(sizes_->ic);
-    const auto most = static_cast<double>(sizes_->height), blocks = static_cast<double>(geo.num_blocks);
+    const auto rows = static_cast<double>(sizes().rows()), ic = static_cast<double>(sizes().ic);
+    const auto most = static_cast<double>(sizes().height), blocks = static_cast<double>(geo.num_blocks);
     double runs = 1;  // of positions that are added at once
     for (int a = 0; a < geo.vector_axis; ++a) runs *= static_cast<double>(geo.axis[a].x_count);
     const double tiles = std::ceil(positions / static_cast<double>(geo.most_columns));
-    const auto height = [&](int64_t count) {
-      const auto of_call = static_cast<double>(gemm_col2im::even_height(count, sizes_->mr));
-      const double calls = std::floor(static_cast<double>(count) / of_call);
-      const double rest = static_cast<double>(count) - calls * of_call;
-      return calls * std::max(of_call, kLeastRows) + (rest == 0 ? 0 : std::max(rest, kLeastRows));
-    };
     Work work;
     work.items = static_cast<double>(geo.items);
-    const double products = geo.wide ? height(geo.axis[0].x_count * geo.inner_x) * rounded_up(rows, 16)
-                                     : height(sizes_->rows()) * rounded_up(positions, 16);
+    const int64_t height = geo.wide ? geo.axis[0].x_count * geo.inner_x : sizes().rows();
+    const double products = static_cast<double>(gemm_col2im::rows_of_calls(height, sizes().mr)) *
+                            rounded_up(geo.wide ? rows : positions, 16);
     work.products = groups * images * products * ic;
     work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
-                 (geo.wide ? std::ceil(positions / most) * std::ceil(rows / static_cast<double>(geo.panel_height))
+                 (geo.wide ? std::ceil(positions / static_cast<double>(sizes().mr)) *
+                                 std::ceil(rows / static_cast<double>(geo.panel_height))
                            : std::ceil(rows / most) * tiles * (geo.in_strips && !geo.reads_in_place ? 8 : 1));
     const double copies = geo.all_depth ? blocks : std::ceil(rows / static_cast<double>(geo.tile_rows));
     // Whole vectors of a src whose positions follow each other take less time than short rows.
     const double share = geo.in_strips && geo.dense ? 0.6 : 1;
     work.copied = (geo.reads_in_place ? 0 : share * groups * images * positions * ic * copies) +
-                  (node_.wei == nullptr ? weight_count(p) : 0);
+                  (node().wei == nullptr ? weight_count(p) : 0);
     work.added = geo.direct ? 0 : groups * images * rows * positions;
     // A row takes as long as some of its runs, and so does a line that is stored.
     work.steps = 2 * stored_lines(geo, p) + (geo.direct ? 0 : groups * images * rows * (runs + 3 * tiles));
     // What no tap reaches is filled.
     constexpr double kFilled = 0.15;
-    double reached = groups * images * static_cast<double>(sizes_->oc * geo.slots);
+    double reached = groups * images * static_cast<double>(sizes().oc * geo.slots);
     for (int a = 0; a < geo.ndims; ++a) reached *= static_cast<double>(geo.axis[a].j_count);
     reached = std::min(reached, dst_count(p));
     work.stored = reached + kFilled * (dst_count(p) - reached);
     work.far =
         far_bytes(4 * weight_count(p), tiles * images) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
-  }
-  void pack(const void* wei) const override {
-    if (node_.wei == nullptr) return;
-    std::call_once(once_, [&] { packed_ = gemm_col2im::make_plan(node_.problem, node_.dtype, wei, node_.arch); });
-  }
-  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
-    return gemm_col2im::scratch_bytes(plan(), problem, threads);
-  }
-  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
-    gemm_col2im::run(plan(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
-    return true;
   }
 
  private:
@@ -85,13 +66,6 @@ class GemmCol2im : public Implementation {
     }
     return lines / static_cast<double>(longest);
   }
-
-  const gemm_col2im::Plan& plan() const { return packed_ == nullptr ? *sizes_ : *packed_; }
-
-  const Node node_;
-  const gemm_col2im::PlanPtr sizes_;
-  mutable std::once_flag once_;
-  mutable gemm_col2im::PlanPtr packed_;
 };
 
 }  // namespace
