@@ -1,8 +1,8 @@
 // Transposed convolutions whose windows do not overlap: strides of at least the kernel's extent.
 //
-// Every output is of one position and one tap, or the bias alone. The GEMM multiplies positions of src by weights, whose
-// columns are dst channels and taps: its result for a position and a channel is a window, whose rows are copied to where
-// they belong. What lies between windows is filled before.
+// Every output is of one position and one tap, or the bias alone. The GEMM multiplies positions of src by weights,
+// whose columns are dst channels and taps: its result for a position and a channel is a window, whose rows are copied
+// to where they belong. What lies between windows is filled before.
 #pragma once
 
 #include <cstddef>
