@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/interleave/interleave.h"
+#include "kernels/interleave/shuffle_avx2.h"
 #include "kernels/transpose8_avx2.h"
 #include "kernels/vector_avx2.h"
 
@@ -15,34 +16,48 @@ namespace {
 
 constexpr int64_t kLanes = 8;
 
-// Calls block(i) for elements [i, i + 8) until all n are done, at least 8. The last block may repeat elements of the
-// one before.
-template <class Fn>
-void for_each_block(int64_t n, Fn block) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) block(i);
-  if (i < n) block(n - kLanes);
+// Writes the elements [i, i + avx2::kLanes<T>) of every phase to `dst`.
+template <int P, class T, class Load>
+void shuffled(const Load& load, Sum<T> bias, T* dst) {
+  decltype(avx2::zero<T>()) row[P];
+  ORTCONV_UNROLL
+  for (int p = 0; p < P; ++p) row[p] = avx2::add(load(p), avx2::broadcast(bias));
+  avx2::shuffle<P, avx2::kLanes<T>>(row);
+  ORTCONV_UNROLL
+  for (int v = 0; v < P; ++v) avx2::store(dst + avx2::kLanes<T> * v, row[v]);
 }
 
-// One or two phases.
-template <class T>
-void interleave(const float* const* src, int64_t phases, int64_t n, float bias, T* dst) {
-  const __m256 bias8 = _mm256_set1_ps(bias);
-  if (phases == 1) {
-    for_each_block(n, [&](int64_t i) { avx2::store(dst + i, _mm256_add_ps(_mm256_loadu_ps(src[0] + i), bias8)); });
-    return;
+// One to four phases, whose vectors are shuffled.
+template <int P, class T>
+void interleave(const Sum<T>* const* src, int64_t n, Sum<T> bias, T* dst) {
+  constexpr int64_t kWidth = avx2::kLanes<T>;
+  const auto block = [=](int64_t i) {
+    shuffled<P>([=](int p) { return avx2::load(src[p] + i); }, bias, dst + i * P);
+  };
+  if (n >= kWidth) {
+    int64_t i = 0;
+    for (; i + kWidth <= n; i += kWidth) block(i);
+    if (i < n) block(n - kWidth);  // some of them once more
+  } else if (n > 0) {
+    T values[P * kWidth];
+    shuffled<P>([=](int p) { return avx2::load_first(n, src[p]); }, bias, values);
+    avx2::copy(values, n * P, dst);
   }
-  for_each_block(n, [&](int64_t i) {
-    const __m256 even = _mm256_add_ps(_mm256_loadu_ps(src[0] + i), bias8);
-    const __m256 odd = _mm256_add_ps(_mm256_loadu_ps(src[1] + i), bias8);
-    const __m256 low = _mm256_unpacklo_ps(even, odd);
-    const __m256 high = _mm256_unpackhi_ps(even, odd);
-    avx2::store(dst + 2 * i, _mm256_permute2f128_ps(low, high, 0x20));
-    avx2::store(dst + 2 * i + 8, _mm256_permute2f128_ps(low, high, 0x31));
-  });
 }
 
-// Three to kMostPhases phases, eight elements of each at a time.
+template <int P, class T>
+void interleave_channels(const InterleaveArgs<T>& args) {
+  const Sum<T>* src[P];
+  std::copy_n(args.src, P, src);
+  T* dst = args.dst;
+  for (int64_t c = 0; c < args.channels; ++c, dst += args.dst_stride) {
+    interleave<P>(src, args.n, args.bias_of(c), dst);
+    ORTCONV_UNROLL
+    for (int p = 0; p < P; ++p) src[p] += args.src_stride;
+  }
+}
+
+// Five to kMostPhases phases, eight elements of each at a time.
 constexpr int64_t kMostPhases = 64;
 template <class T>
 void interleave_many(const InterleaveArgs<T>& args, int64_t channel) {
@@ -54,7 +69,7 @@ void interleave_many(const InterleaveArgs<T>& args, int64_t channel) {
     rows[p] = args.src[std::min(p, phases - 1)] + channel * args.src_stride;
   }
   T* const dst = args.dst + channel * args.dst_stride;
-  for_each_block(args.n, [&](int64_t i) {
+  const auto block = [&](int64_t i) {
     // What the last group writes beyond its phases is where the first groups of the next elements go, which are written
     // later; beyond the last element it is left out.
     for (int64_t group = groups - 1; group >= 0; --group) {
@@ -75,7 +90,10 @@ void interleave_many(const InterleaveArgs<T>& args, int64_t channel) {
         }
       }
     }
-  });
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= args.n; i += kLanes) block(i);
+  if (i < args.n) block(args.n - kLanes);  // some of them once more
 }
 
 // Fewer than eight elements of any phases.
@@ -84,10 +102,8 @@ void interleave_few(const InterleaveArgs<T>& args) {
   for (int64_t c = 0; c < args.channels; ++c) {
     const __m256 bias = _mm256_set1_ps(args.bias_of(c));
     for (int64_t p = 0; p < args.phases; ++p) {
-      float sums[kLanes] = {};
-      std::copy_n(args.src[p] + c * args.src_stride, args.n, sums);
       T values[kLanes];
-      avx2::store(values, _mm256_add_ps(_mm256_loadu_ps(sums), bias));
+      avx2::store(values, _mm256_add_ps(avx2::load_first(args.n, args.src[p] + c * args.src_stride), bias));
       T* out = args.dst + c * args.dst_stride + p;
       for (int64_t i = 0; i < args.n; ++i) out[i * args.phases] = values[i];
     }
@@ -98,21 +114,25 @@ void interleave_few(const InterleaveArgs<T>& args) {
 
 template <class T>
 void interleave_avx2(const InterleaveArgs<T>& args) {
-  if constexpr (!std::is_same_v<T, double>) {
-    if (args.phases <= kMostPhases && args.n >= kLanes) {
-      for (int64_t c = 0; c < args.channels; ++c) {
-        if (args.phases > 2) {
-          interleave_many(args, c);
-          continue;
+  switch (args.phases) {
+    case 1:
+      return interleave_channels<1>(args);
+    case 2:
+      return interleave_channels<2>(args);
+    case 3:
+      return interleave_channels<3>(args);
+    case 4:
+      return interleave_channels<4>(args);
+    default:
+      if constexpr (!std::is_same_v<T, double>) {
+        if (args.n < kLanes && sizeof(T) < sizeof(float)) return interleave_few(args);  // rounding one by one is slow
+        if (args.n >= kLanes && args.phases <= kMostPhases) {
+          for (int64_t c = 0; c < args.channels; ++c) interleave_many(args, c);
+          return;
         }
-        const float* src[2] = {args.src[0] + c * args.src_stride, args.src[args.phases - 1] + c * args.src_stride};
-        interleave(src, args.phases, args.n, args.bias_of(c), args.dst + c * args.dst_stride);
       }
-      return;
-    }
-    if (sizeof(T) < sizeof(float) && args.n < kLanes) return interleave_few(args);  // rounding one by one is slow
+      interleave_generic(args);
   }
-  interleave_generic(args);
 }
 
 #define INSTANTIATE(T) template void interleave_avx2(const InterleaveArgs<T>&);
