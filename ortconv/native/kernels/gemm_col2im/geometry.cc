@@ -165,7 +165,7 @@ int64_t Geometry::wide_height(const Plan& plan) const {
   return all_reach ? kHeightOfFew : usual;
 }
 
-void Geometry::choose_depth(const Plan& plan) {
+void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   // Long calls, as each loads and stores its sums, where they read strips. Else what they read is to stay in L1 for the
   // next call; and what is added to totals is as long as in im2col.
   constexpr int64_t kMostDepth = 1024;
@@ -174,10 +174,10 @@ void Geometry::choose_depth(const Plan& plan) {
   constexpr int64_t kDepthInPlace = 32, kShallow = 96;
   const bool few = reads_in_place && !wide && plan.ic > kShallow;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
-  // For a position or a few, ONNX Runtime multiplies a matrix and a vector, with several sums for each result, whose
-  // error is smaller than that of one sum.
+  // For an image of a position or a few, ONNX Runtime multiplies a matrix and a vector, with several sums for each
+  // result, whose error is smaller than that of one sum.
   constexpr int64_t kFew = 12;
-  if (wide && axis[0].x_count * inner_x <= kFew) {
+  if (image_positions <= kFew) {
     piece = best_piece(depth);
   } else {
     piece = piece_of_channels(plan.ic, depth);
@@ -237,7 +237,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     dst_step *= axis[a].dst_size;
   }
   panel_height = wide ? wide_height(plan) : plan.height;
-  choose_depth(plan);
+  choose_depth(plan, product_of(p.src_size, p.ndims));
   divide(plan, p, threads);
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -248,7 +248,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const Axis& last = axis[ndims - 1];
     zeros = slots * slot_size, num_zeros = 0;
     // The transpose kernel writes slots that are evenly spaced. Where whole lines have no tap, only long ones pay.
-    constexpr int64_t kLong = 16, kLongInGaps = 48;
+    constexpr int64_t kLong = 8, kLongInGaps = 16;
     int64_t least = kLong;
     for (int a = 0; a + 1 < ndims; ++a) least = axis[a].has_gaps() ? kLongInGaps : least;
     if (last.has_gaps() && last.interleaves() && !(direct && wide) && last.j_count >= least) {

@@ -262,12 +262,8 @@ void Store<T>::store_rows() const {
   std::fill_n(phases_, axis.stride, sums_ + geo_.zeros);
   // Where no interleave kernel is faster.
   const bool transposes = this->transposes() && !results_.plan.arch.avx512 && !axis.has_gaps();
-  for_each_line(line_, [&](int64_t sums, int64_t line) {
+  const auto write_line = [&](int64_t sums, int64_t line) {
     T* out = dst_ + line;
-    if (sums < 0) {
-      fill(line, length(line_), 0, part_.channels);
-      return;
-    }
     const Cell* in = sums_ + sums;
     for (int64_t slot = 0; slot < axis.slots; ++slot) phases_[residue[slot]] = in + slot * geo_.slot_size;
     const InterleaveArgs<T> args{phases_, geo_.channel_size,      part_.channels, whole, axis.stride, left_, out,
@@ -283,6 +279,24 @@ void Store<T>::store_rows() const {
       T* tail = out + c * dst_c_ + whole * axis.stride;
       for (int64_t r = 0; r < rest; ++r)
         round_to(tail + r, phases_[r][c * geo_.channel_size + whole] + args.bias_of(c));
+    }
+  };
+  if (gaps_ && !fills_lines()) {
+    if (std::any_of(geo_.axis, geo_.axis + line_, [](const Axis& outer) { return outer.has_gaps(); })) {
+      fill_part(0, part_.channels);
+    }
+    for_each_reached(line_, [&](const Lines& lines) {
+      for (int64_t i = 0; i < lines.count; ++i) {
+        write_line(lines.sums + i * lines.sums_step, lines.dst + i * lines.dst_step);
+      }
+    });
+    return;
+  }
+  for_each_line(line_, [&](int64_t sums, int64_t line) {
+    if (sums >= 0) {
+      write_line(sums, line);
+    } else {
+      fill(line, length(line_), 0, part_.channels);
     }
   });
 }
@@ -493,7 +507,7 @@ void Store<T>::store_all() {
   const int64_t size = geo_.channel_size;
   left_ = im2col::activate(results_.kernels, p, sums_, size, part_.channels, size, left_);
 
-  constexpr int64_t kFewGroups = 4, kManyGroups = 12;  // of phases
+  constexpr int64_t kFewGroups = 4, kManyGroups = 8;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
   const bool interleaves =
       unit_ == 1 && axis.interleaves() && axis.j_count >= kManyGroups && (geo_.num_zeros > 0 || !axis.has_gaps());
