@@ -189,21 +189,20 @@ void run_items(const Run& run, char* slice, Ranges& ranges) {
       const int64_t width = std::min(geo.columns, cells - cell);
       const int64_t num_segments = list_segments(plan, geo, block, cell, cell + width, segments);
       if (num_segments == 0) continue;
-      const int64_t columns = align_up(width, kGemmColumns);
       for (const Unit& unit : plan.units) {
         for (int64_t b = first; b < last; b += geo.blocks_per_tile) {
           const int64_t b_end = std::min(b + geo.blocks_per_tile, last);
           if constexpr (kNumParts<T> > 0) {
             if (in_parts) {
               multiply_parts(plan, geo, run.shared<const int64_t>(geo.tap_offsets), unit, block.group, b, b_end,
-                             parts_grid + cell * kPartChannels, columns, tile);
+                             parts_grid + cell * kPartChannels, align_up(width, kGemmColumns), tile);
             }
           }
           if (!in_parts) {
             if (src != nullptr) {
-              multiply(run, unit, block.group, b, b_end, src + cell, run.problem.src_c, true, columns, tile);
+              multiply(run, unit, block.group, b, b_end, src + cell, run.problem.src_c, true, width, tile);
             } else {
-              multiply(run, unit, block.group, b, b_end, grid + cell, geo.channel_stride, false, columns, tile);
+              multiply(run, unit, block.group, b, b_end, grid + cell, geo.channel_stride, false, width, tile);
             }
           }
           const int64_t oc_count = plan.block_begin(b_end) - plan.block_begin(b);

@@ -141,7 +141,7 @@ void Worker<T>::multiply(const T* src, int64_t count) {
     copy_src(src + k * p_.src_c, count, depth);
     for (int64_t row = 0, all = channels_ * plan_.taps; row < all; row += plan_.panel) {
       const int64_t pitch = std::min(plan_.panel, plan_.block_rows - row);
-      const int64_t columns = im2col::whole_vectors(std::min(pitch, all - row));
+      const int64_t columns = std::min(pitch, all - row);
       const Cell* panel = weights_ + row * plan_.ic + k * pitch;
       for (int64_t x = 0; x < count; x += mr) {
         const int64_t rows = std::min(mr, count - x);

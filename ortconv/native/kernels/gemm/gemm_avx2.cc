@@ -1,6 +1,9 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/unroll.h"
@@ -151,14 +154,19 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   }
 }
 
+template <int R, class Rows, class T, int... kLess>
+constexpr auto tiles(std::integer_sequence<int, kLess...>) {
+  return std::array<void (*)(const BasicGemmArgs<T>&, int64_t), sizeof...(kLess)>{tile<R, kLess + 1, Rows, T>...};
+}
+
 // Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
 template <int R, class Rows, class T>
 void columns(const BasicGemmArgs<T>& g) {
   constexpr int kMost = R <= 1 ? 8 : R <= 3 ? 4 : 2;
-  constexpr int64_t kStep = 2 * kLanes<T>;
+  static constexpr auto kTail = tiles<R, Rows, T>(std::make_integer_sequence<int, kMost>());
   int64_t n = 0;
   for (; n + kMost * kLanes<T> <= g.cols; n += kMost * kLanes<T>) tile<R, kMost, Rows>(g, n);
-  for (; n < g.cols; n += kStep) tile<R, 2, Rows>(g, n);
+  if (n < g.cols) kTail[static_cast<size_t>((g.cols - n - 1) / kLanes<T>)](g, n);
 }
 
 template <class Rows, class T>

@@ -116,10 +116,11 @@ template <int R, Far kFar, class T, class B>
 void rows(const BasicGemmArgs<T, B>& g, Sum<T>* sums) {
   constexpr int kVectors = R <= 6 ? 4 : R <= 9 ? 3 : 2;
   constexpr void (*kTail[])(const BasicGemmArgs<T, B>&, int64_t, Sum<T>*) = {
-      tile<R, 1, kFar, T, B>, tile<R, 2, kFar, T, B>, tile<R, std::min(3, kVectors), kFar, T, B>};
+      tile<R, 1, kFar, T, B>, tile<R, 2, kFar, T, B>, tile<R, std::min(3, kVectors), kFar, T, B>,
+      tile<R, kVectors, kFar, T, B>};
   int64_t n = 0;
   for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFar>(g, n, sums);
-  if (n < g.cols) kTail[(g.cols - n) / kLanes<T> - 1](g, n, sums);
+  if (n < g.cols) kTail[(g.cols - n - 1) / kLanes<T>](g, n, sums);
 }
 
 template <Far kFar, class T, class B>

@@ -78,7 +78,7 @@ class Worker {
   const Cell* source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
   void multiply_panel(const Tile& tile, int64_t panel, const Source& source) const;
-  void multiply_columns(BasicGemmArgs<Cell> args, int64_t columns) const;
+  void multiply_columns(BasicGemmArgs<Cell> args) const;
   void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
   const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
@@ -365,7 +365,7 @@ void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const So
       Cell* c[kMaxRows];
       for (int64_t i = 0; i < count; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
       BasicGemmArgs<Cell> args{count,
-                               whole_vectors(end - begin),
+                               end - begin,
                                1,
                                std::min(geo_.depth, source.depth - k),
                                source.in + k * source.step + x,
@@ -400,12 +400,11 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
   const Cell* a = operands_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
-  const int64_t columns = whole_vectors(tile.columns);
   const bool in_strips = source.in == copy_ && geo_.in_strips;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
     const int64_t depth = std::min(geo_.depth, source.depth - k);
     BasicGemmArgs<Cell> args{rows,
-                             columns,
+                             tile.columns,
                              1,
                              depth,
                              a + k * lda,
@@ -417,26 +416,26 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
                              source.accumulate || k > 0};
     args.lda = lda;
     if (!in_strips) {
-      multiply_columns(args, tile.columns);
+      multiply_columns(args);
       continue;
     }
     Cell* strip[kMaxRows];
     args.c = strip;
-    for (int64_t column = 0; column < columns; column += args.cols) {
-      args.cols = args.ldb = std::min(geo_.strip, columns - column);
+    for (int64_t column = 0; column < tile.columns; column += args.cols) {
+      args.cols = std::min(geo_.strip, tile.columns - column);
+      args.ldb = whole_vectors(args.cols);
       args.b = source.in + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
-      multiply_columns(args, tile.columns - column);
+      multiply_columns(args);
     }
   }
 }
 
-// Calls the GEMM, which writes whole vectors, for so many columns or all of its own. What of them is not there would be
-// other channels of dst.
+// Calls the GEMM, which writes whole vectors: in dst, what lies beyond the last column are other channels.
 template <class Cell>
-void Worker<Cell>::multiply_columns(BasicGemmArgs<Cell> args, int64_t columns) const {
-  const int64_t whole = columns / kGemmColumns * kGemmColumns;
-  if (!geo_.in_dst || args.cols <= whole) return operands_.kernels.gemm.run(args);
+void Worker<Cell>::multiply_columns(BasicGemmArgs<Cell> args) const {
+  const int64_t whole = args.cols / kGemmColumns * kGemmColumns, rest_columns = args.cols - whole;
+  if (!geo_.in_dst || rest_columns == 0) return operands_.kernels.gemm.run(args);
   if (whole > 0) {
     args.cols = whole;
     operands_.kernels.gemm.run(args);
@@ -447,14 +446,14 @@ void Worker<Cell>::multiply_columns(BasicGemmArgs<Cell> args, int64_t columns) c
     c[r] = rest[r];
     if (!args.accumulate) continue;
     std::fill_n(rest[r], kGemmColumns, Cell());
-    std::copy_n(args.c[r] + whole, columns - whole, rest[r]);
+    std::copy_n(args.c[r] + whole, rest_columns, rest[r]);
   }
   Cell* const* out = args.c;
-  args.cols = kGemmColumns;
+  args.cols = rest_columns;
   args.b += whole;
   args.c = c;
   operands_.kernels.gemm.run(args);
-  for (int64_t r = 0; r < args.rows; ++r) std::copy_n(rest[r], columns - whole, out[r] + whole);
+  for (int64_t r = 0; r < args.rows; ++r) std::copy_n(rest[r], rest_columns, out[r] + whole);
 }
 
 template <class Cell>

@@ -189,7 +189,7 @@ const Sum<T>* Col2im<T>::multiply_tile(const T* src, const T* wei, const Tile& t
     pack_positions(src + k * p_.src_c, tile, depth);
     for (int64_t panel = 0; panel < panels.count; ++panel) {
       const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
-      multiply(kernels_.gemm, rows, whole_vectors(tile.columns), depth, tile.packed + begin * depth, b, offsets,
+      multiply(kernels_.gemm, rows, tile.columns, depth, tile.packed + begin * depth, b, offsets,
                tile.products + begin * tile.pitch, tile.pitch, pieces.piece, calls > 0);
     }
     ++calls;

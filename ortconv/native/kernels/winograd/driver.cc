@@ -37,7 +37,6 @@ const float* multiply(const Plan& plan, const Geometry& geo, const Unit& unit, c
                       int64_t tiles, char* slice) {
   const float* source = reinterpret_cast<const float*>(slice);
   float* products = reinterpret_cast<float*>(slice + geo.products);
-  const int64_t columns = align_up(tiles, kGemmColumns);
   const bool far_weights = static_cast<int64_t>(plan.packed.size()) > kFarWeights;
   const int64_t no_offset = 0;
   for (const Family& family : unit.families) {
@@ -52,7 +51,7 @@ const float* multiply(const Plan& plan, const Geometry& geo, const Unit& unit, c
         for (int64_t row = 0; row < rows; ++row) c[row] = products + (begin + row) * geo.columns;
         for (int64_t c0 = 0; c0 < plan.ic; c0 += kDepth) {
           const int64_t depth = std::min(kDepth, plan.ic - c0);
-          plan.gemm->run({rows, columns, 1, depth, a + c0 * rows, b + c0 * geo.columns, &no_offset, geo.columns, c,
+          plan.gemm->run({rows, tiles, 1, depth, a + c0 * rows, b + c0 * geo.columns, &no_offset, geo.columns, c,
                           plan.piece, c0 > 0, far_weights});
         }
       }
