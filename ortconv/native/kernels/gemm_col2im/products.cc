@@ -83,6 +83,7 @@ class Worker {
   const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
   void add_some(const Row& row, const Cell* in, Cell* sums) const;
+  void add_lines(const int64_t* shifts, const Cell* in, int64_t length, Cell* out) const;
   void add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length, Cell* out) const;
   void add_row(const Cell* in, int64_t length, Cell* out) const;
 
@@ -477,6 +478,29 @@ void Worker<Cell>::add_segments(const Cell* in, const Segment* begin, const Segm
   }
 }
 
+// Adds to the same positions of all segments that do not fall outside dst: those that follow each other along the axis
+// before that of the segments at once.
+template <class Cell>
+void Worker<Cell>::add_lines(const int64_t* shifts, const Cell* in, int64_t length, Cell* out) const {
+  const Segment* const end = segments_ + listed_.num_segments;
+  if (geo_.vector_axis == 0) return add_segments(in, segments_, end, length, out);
+  const int along = geo_.vector_axis - 1;
+  const auto j_count = [&](int a) { return a == 0 ? part_.j_count : geo_.axis[a].j_count; };
+  int64_t count;
+  for (const Segment* s = segments_; s != end; s += count) {
+    const Axis& axis = geo_.axis[along];
+    count = along == 0 ? end - s : std::min(end - s, axis.x_begin + axis.x_count - s->at[along]);
+    bool inside = true;
+    for (int a = 0; a < along; ++a) {
+      const int64_t j = s->at[a] + shifts[a];
+      inside &= j >= 0 && j < j_count(a);
+    }
+    const int64_t j = s->at[along] + shifts[along];
+    const int64_t first = std::max<int64_t>(0, -j), last = std::min(count, j_count(along) - j);
+    if (inside && first < last) add_segments(in, s + first, s + last, length, out);
+  }
+}
+
 // Adds a row, some of whose products fall outside dst.
 template <class Cell>
 void Worker<Cell>::add_some(const Row& row, const Cell* in, Cell* sums) const {
@@ -484,17 +508,11 @@ void Worker<Cell>::add_some(const Row& row, const Cell* in, Cell* sums) const {
   const int64_t all = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
   const int64_t* shifts = shifts_ + (&row - rows_) * (v + 1);
   const Segment* const end = segments_ + listed_.num_segments;
-  if (v <= 1 && listed_.even_length > 0) {
+  constexpr int64_t kLeastSegments = 4;  // of those that follow each other; fewer are as fast one by one
+  if (listed_.even_length > 0 && (v <= 1 || geo_.axis[v - 1].x_count >= kLeastSegments)) {
     const int64_t first = segments_->at[v] + shifts[v];
     const int64_t from = std::max<int64_t>(0, -first), to = std::min(listed_.even_length, all - first);
-    int64_t skipped = 0, count = listed_.num_segments;
-    if (v == 1) {  // segment after segment of the first axis
-      const int64_t j = segments_->at[0] + shifts[0];
-      skipped = std::max<int64_t>(0, -j), count = std::min(count, part_.j_count - j);
-    }
-    if (from < to && skipped < count) {
-      add_segments(in + from, segments_ + skipped, segments_ + count, to - from, sums + from);
-    }
+    if (from < to) add_lines(shifts, in + from, to - from, sums + from);
     return;
   }
   for (const Segment* s = segments_; s != end; ++s) {

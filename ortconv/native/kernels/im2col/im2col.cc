@@ -384,8 +384,8 @@ void Im2col<T>::multiply_chunk(const T* src, const T* wei, int64_t channels, int
       const int64_t depth = std::min(pieces.call, products - k);
       prefetch(from, rows, tile.weights + k + depth, std::min(pieces.call, products - k - depth));
       const bool finite = pack(from, rows, tile.weights + k, depth, tile);
-      multiply(kernels_.gemm, rows, tile.columns, depth, tile.packed, tile.patches, tile.offsets + k, to,
-               tile.pitch, pieces.piece, accumulate || k > 0);
+      multiply(kernels_.gemm, rows, tile.columns, depth, tile.packed, tile.patches, tile.offsets + k, to, tile.pitch,
+               pieces.piece, accumulate || k > 0);
       if (!finite) add_infinite(from, rows, k, k + depth, tile, src, to);
     }
   }

@@ -18,7 +18,7 @@ constexpr int64_t kLanes = 8;
 
 // Writes the elements [i, i + avx2::kLanes<T>) of every phase to `dst`.
 template <int P, class T, class Load>
-void shuffled(const Load& load, Sum<T> bias, T* dst) {
+ORTCONV_ALWAYS_INLINE inline void shuffled(const Load& load, Sum<T> bias, T* dst) {
   decltype(avx2::zero<T>()) row[P];
   ORTCONV_UNROLL
   for (int p = 0; p < P; ++p) row[p] = avx2::add(load(p), avx2::broadcast(bias));
@@ -31,9 +31,7 @@ void shuffled(const Load& load, Sum<T> bias, T* dst) {
 template <int P, class T>
 void interleave(const Sum<T>* const* src, int64_t n, Sum<T> bias, T* dst) {
   constexpr int64_t kWidth = avx2::kLanes<T>;
-  const auto block = [=](int64_t i) {
-    shuffled<P>([=](int p) { return avx2::load(src[p] + i); }, bias, dst + i * P);
-  };
+  const auto block = [=](int64_t i) { shuffled<P>([=](int p) { return avx2::load(src[p] + i); }, bias, dst + i * P); };
   if (n >= kWidth) {
     int64_t i = 0;
     for (; i + kWidth <= n; i += kWidth) block(i);

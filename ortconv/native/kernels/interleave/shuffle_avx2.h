@@ -9,11 +9,11 @@
 
 namespace ortconv::kernels::avx2 {
 
-inline void shuffle_two(__m256* row) {
+ORTCONV_ALWAYS_INLINE inline void shuffle_two(__m256* row) {
   const __m256 low = _mm256_unpacklo_ps(row[0], row[1]), high = _mm256_unpackhi_ps(row[0], row[1]);
   row[0] = _mm256_permute2f128_ps(low, high, 0x20), row[1] = _mm256_permute2f128_ps(low, high, 0x31);
 }
-inline void shuffle_two(__m256d* row) {
+ORTCONV_ALWAYS_INLINE inline void shuffle_two(__m256d* row) {
   const __m256d low = _mm256_unpacklo_pd(row[0], row[1]), high = _mm256_unpackhi_pd(row[0], row[1]);
   row[0] = _mm256_permute2f128_pd(low, high, 0x20), row[1] = _mm256_permute2f128_pd(low, high, 0x31);
 }
@@ -38,7 +38,7 @@ struct ShuffleThree {
 };
 
 template <int L>
-void shuffle_three(__m256* row) {
+ORTCONV_ALWAYS_INLINE inline void shuffle_three(__m256* row) {
   static constexpr ShuffleThree<L> kShuffle;
   const auto words = [](const int32_t* from) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(from)); };
   __m256 out[3];
@@ -56,7 +56,7 @@ void shuffle_three(__m256* row) {
   for (int v = 0; v < 3; ++v) row[v] = out[v];
 }
 template <int L>
-void shuffle_three(__m256d* row) {
+ORTCONV_ALWAYS_INLINE inline void shuffle_three(__m256d* row) {
   __m256 words[3] = {_mm256_castpd_ps(row[0]), _mm256_castpd_ps(row[1]), _mm256_castpd_ps(row[2])};
   shuffle_three<L>(words);
   ORTCONV_UNROLL
@@ -65,7 +65,7 @@ void shuffle_three(__m256d* row) {
 
 // Of P = 1 to 4 vectors of L elements, a phase each, what their elements make in turns.
 template <int P, int L, class Vector>
-void shuffle(Vector* row) {
+ORTCONV_ALWAYS_INLINE inline void shuffle(Vector* row) {
   static_assert(P >= 1 && P <= 4);
   if constexpr (P == 2) {
     shuffle_two(row);
