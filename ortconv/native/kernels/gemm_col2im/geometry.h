@@ -11,7 +11,8 @@
 
 namespace ortconv::kernels::gemm_col2im {
 
-constexpr int64_t kMostPhases = 64;  // that are interleaved
+constexpr int64_t kMostPhases = 64;       // that are interleaved
+constexpr int64_t kMostPhasesInGaps = 8;  // with zeros among them
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
@@ -28,7 +29,7 @@ struct Axis {
   // Whether there may be residues that no tap has.
   bool has_gaps() const { return by_tap ? slots < stride : step > 1; }
   // Whether the slots may be interleaved, in rows of some length, with zeros for residues that no tap has.
-  bool interleaves() const { return has_gaps() ? stride == 2 : stride <= kMostPhases; }
+  bool interleaves() const { return stride <= (has_gaps() ? kMostPhasesInGaps : kMostPhases); }
   // The slot of a residue of dst; -1 where no tap has it.
   int64_t slot_of(int64_t residue) const;
   // The residue of a slot.

@@ -523,7 +523,10 @@ void Store<T>::store_all() {
     count_[slot] = ceil_div(length(along) - residue_[slot], lines.stride);
   }
   const bool units = !gaps_ && many && unit_ > 1 && axis.dst_x == unit_ && axis.stride <= kMostPhases;
-  const int64_t channels = dst_c_ == 1 ? part_.channels : 1;  // at a time
+  int64_t lines_of_channel = 1;
+  for (int a = 0; a <= line_; ++a) lines_of_channel *= a == along ? 1 : length(a);
+  const bool all = dst_c_ == 1 || (lines_of_channel == 1 && !units);  // channels at a time
+  const int64_t channels = all ? part_.channels : 1;
   for (int64_t c = 0; c < part_.channels; c += channels) {
     if (units) {
       store_units(c);
