@@ -221,7 +221,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (totals_too) direct = false;
   constexpr int64_t kFloat = sizeof(float);
   choose_columns(kColumns * kFloat / cell_bytes(plan));
-  wide = prefers_wide(plan);
+  // Rows so few that a call of the GEMM would wait for their sums.
+  constexpr int64_t kMostDots = 16;
+  dots = dense && p.src_c == 1 && axis[0].x_count * inner_x == 1 && plan.rows() <= kMostDots && !totals_too;
+  wide = dots || prefers_wide(plan);
   // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
   constexpr int64_t kPage = 4096;
   const bool collides = p.src_c * cell_bytes(plan) % kPage == 0;
@@ -236,7 +239,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     in_dst &= axis[a].stride == 1 && (axis[a].dst_x == dst_step || axis[a].dst_size == 1);
     dst_step *= axis[a].dst_size;
   }
-  panel_height = wide ? wide_height(plan) : plan.height;
+  panel_height = dots ? 1 : wide ? wide_height(plan) : plan.height;
   choose_depth(plan, product_of(p.src_size, p.ndims));
   divide(plan, p, threads);
   with_float_type(plan.dtype, [&](auto zero) {

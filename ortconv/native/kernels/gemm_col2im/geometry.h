@@ -65,11 +65,13 @@ struct Geometry {
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
-  bool wide;                 // the weights are the B operand of the GEMM, in wide panels, and its result is transposed
-  int64_t panel_height;      // rows of weights
-  int64_t transposed_pitch;  // of that
-  int64_t depth;             // src channels that one call of the GEMM adds up
-  int64_t piece;             // products that are summed one after the other
+  bool dots;                           // single rows of weights are multiplied with a single position
+  bool wide;             // so they are, or the weights are the B operand of the GEMM, in wide panels, and its result
+                         // is transposed
+  int64_t panel_height;  // rows of weights
+  int64_t transposed_pitch;         // of that
+  int64_t depth;                    // src channels that one call of the GEMM adds up
+  int64_t piece;                    // products that are summed one after the other
   bool prefetches, prefetches_src;  // wide panels; src in place
   int64_t items;
 

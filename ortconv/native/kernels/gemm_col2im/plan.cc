@@ -10,7 +10,7 @@ namespace {
 template <class T>
 void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t height, int64_t group, int64_t panel,
           Sum<T>* packed) {
-  const int64_t all = height == plan.height ? plan.rows() : plan.wide_rows();
+  const int64_t all = plan.rows_in(height);
   const int64_t begin = panel * height, rows = std::min(height, plan.rows() - begin);
   const int64_t pitch = std::min(height, all - begin);
   int64_t offset[im2col::kMostPanelRows];
@@ -34,7 +34,7 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t height, 
 
 template <class Cell>
 void widen_panels(const Plan& plan, const Cell* packed, int64_t height, Cell* out) {
-  const int64_t all = plan.wide_rows();
+  const int64_t all = plan.rows_in(height);
   for (int64_t group = 0; group < plan.g; ++group) {
     for (int64_t row = 0; row < all; ++row) {
       const int64_t begin = row / height * height, pitch = std::min(height, all - begin);

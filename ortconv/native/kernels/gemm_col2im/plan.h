@@ -2,7 +2,7 @@
 //
 // The rows of a group of channels are its dst channels, and in each the taps, row-major. Weights are packed in panels
 // of rows: [group][panel][src channel][row]. The GEMM takes panels of its own height as its A operand, or, for few
-// positions of src, wide ones as its B operand.
+// positions of src, wide ones as its B operand. Panels of a single row are multiplied with a single position.
 #pragma once
 
 #include <algorithm>
@@ -29,13 +29,14 @@ struct Plan {
   int64_t rows() const { return oc * taps; }  // of one group of channels
   int64_t packed_size() const { return g * rows() * ic; }
 
-  // The same in wide panels of one of kWideHeights, which are allocated and packed on the first call; null when the
-  // weights are not constant.
+  // The same in panels of one of kWideHeights, which are allocated and packed on the first call; null when the weights
+  // are not constant.
   const void* wide(int64_t height) const;
   int64_t wide_rows() const { return align_up(rows(), kGemmColumns); }  // with those that fill the last panel
   int64_t wide_size() const { return g * wide_rows() * ic; }
+  int64_t rows_in(int64_t height) const { return height <= mr ? rows() : wide_rows(); }  // in panels of that height
 
-  static constexpr int kNumWide = 3;
+  static constexpr int kNumWide = 4;
 
  private:
   struct Wide {
@@ -46,9 +47,9 @@ struct Plan {
 };
 
 // Rows of wide panels: as im2col::panel_rows() has them, or for few positions as many as the GEMM has sums of one. The
-// last panel of a group may have fewer vectors.
+// last panel of a group may have fewer vectors. Or single rows.
 constexpr int64_t kHeightOfFew = 64;
-constexpr int64_t kWideHeights[Plan::kNumWide] = {kGemmColumns, kHeightOfFew, im2col::kMostPanelRows};
+constexpr int64_t kWideHeights[Plan::kNumWide] = {1, kGemmColumns, kHeightOfFew, im2col::kMostPanelRows};
 
 // Rows of calls that have about as many each, as few take as long as some more. At least one.
 inline int64_t even_height(int64_t rows, int64_t most) { return rows == 0 ? 1 : ceil_div(rows, ceil_div(rows, most)); }

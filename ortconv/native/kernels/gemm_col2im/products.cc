@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "kernels/gemm_col2im/add.h"
 #include "kernels/gemm_col2im/item.h"
 #include "kernels/gemm_col2im/walk.h"
+#include "kernels/im2col/dots.h"
 
 namespace ortconv::kernels::gemm_col2im {
 namespace {
@@ -77,9 +79,10 @@ class Worker {
   void copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
   const Cell* source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
-  void multiply_panel(const Tile& tile, int64_t panel, const Source& source) const;
-  void multiply_columns(BasicGemmArgs<Cell> args) const;
+  void multiply_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell>* args) const;
+  void multiply_columns(const BasicGemmArgs<Cell>& args) const;
   void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
+  void multiply_rows(const Tile& tile, const Source& source) const;
   const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
   void add_some(const Row& row, const Cell* in, Cell* sums) const;
@@ -311,9 +314,14 @@ const Cell* Worker<Cell>::multiply(Tile* tile) const {
     int64_t step;
     const Cell* in = source(tile, channel, &depth, &step);
     const Source part{channel, depth, in, step, calls > 0};
-    const int64_t height = geo_.panel_height;
-    for (int64_t panel = tile->row_begin / height; panel * height < tile->row_end; ++panel) {
-      geo_.wide ? multiply_wide_panel(*tile, panel, part) : multiply_panel(*tile, panel, part);
+    const int64_t height = geo_.panel_height, no_offset = 0;
+    BasicGemmArgs<Cell> args{0, 0, 1, 0, nullptr, nullptr, &no_offset, 0, nullptr, geo_.piece, false};
+    if (geo_.dots) {
+      multiply_rows(*tile, part);
+    } else {
+      for (int64_t panel = tile->row_begin / height; panel * height < tile->row_end; ++panel) {
+        geo_.wide ? multiply_wide_panel(*tile, panel, part) : multiply_panel(*tile, panel, part, &args);
+      }
     }
     ++calls;
     if (!has_totals || (calls < im2col::kMostCalls && channel + depth < plan_.ic)) continue;
@@ -343,6 +351,25 @@ const Cell* Worker<Cell>::transpose(const Tile& tile, const Cell* products) cons
   return out;
 }
 
+// Multiplies single rows of weights with a single position, whose channels are next to each other.
+template <class Cell>
+void Worker<Cell>::multiply_rows(const Tile& tile, const Source& source) const {
+  constexpr void (*kDots[])(const Cell*, const Cell*, const Cell*, int64_t, int64_t, Cell*) = {
+      im2col::dots<1, Cell>, im2col::dots<2, Cell>, im2col::dots<3, Cell>, im2col::dots<4, Cell>};
+  constexpr int64_t kMost = std::size(kDots);  // rows at once
+  for (int64_t row = tile.row_begin; row < tile.row_end; row += kMost) {
+    const int64_t count = std::min(kMost, tile.row_end - row);
+    const Cell* weights = operands_.packed + (part_.group * plan_.rows() + row) * plan_.ic + source.channel;
+    Cell* out = transposed_ + row - tile.row_begin;
+    for (int64_t k = 0; k < source.depth; k += geo_.depth) {
+      Cell sums[kMost];
+      const Cell* in = source.in + k;
+      kDots[count - 1](in, in, weights + k, plan_.ic, std::min(geo_.depth, source.depth - k), sums);
+      for (int64_t i = 0; i < count; ++i) out[i] = source.accumulate || k > 0 ? out[i] + sums[i] : sums[i];
+    }
+  }
+}
+
 // As multiply_panel(), with src as the A operand, whose rows are positions.
 template <class Cell>
 void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const {
@@ -357,33 +384,29 @@ void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const So
   const Cell* b = operands_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
   Cell* out = transposed_ + begin - tile.row_begin / geo_.panel_height * geo_.panel_height;
   const int64_t height = even_height(tile.columns, plan_.mr), calls = ceil_div(tile.columns, height);
+  Cell* c[kMaxRows];
+  BasicGemmArgs<Cell> args{0, end - begin, 1, 0, nullptr, nullptr, &no_offset, ldb, c, geo_.piece, false};
+  args.lda = source.step;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
-    const int64_t size = std::min(geo_.depth, source.depth - k) * ldb;
+    args.k = std::min(geo_.depth, source.depth - k);
+    args.b = b + k * ldb;
+    args.accumulate = source.accumulate || k > 0;
+    const int64_t size = args.k * ldb;
     const Cell* next = b + (geo_.all_depth ? k * ldb + size : plan_.ic * ldb);  // weights
     for (int64_t x = 0, call = 0; x < tile.columns; x += height, ++call) {
       if (geo_.prefetches) prefetch(next + size * call / calls, size / calls);
-      const int64_t count = std::min(height, tile.columns - x);
-      Cell* c[kMaxRows];
-      for (int64_t i = 0; i < count; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
-      BasicGemmArgs<Cell> args{count,
-                               end - begin,
-                               1,
-                               std::min(geo_.depth, source.depth - k),
-                               source.in + k * source.step + x,
-                               b + k * ldb,
-                               &no_offset,
-                               ldb,
-                               c,
-                               geo_.piece,
-                               source.accumulate || k > 0};
-      args.lda = source.step;
+      args.rows = std::min(height, tile.columns - x);
+      args.a = source.in + k * source.step + x;
+      for (int64_t i = 0; i < args.rows; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
       operands_.kernels.gemm.run(args);
     }
   }
 }
 
+// `args` is that of all panels, so far as they have it in common.
 template <class Cell>
-void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source& source) const {
+void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source& source,
+                                  BasicGemmArgs<Cell>* args) const {
   const int64_t panel_begin = panel * plan_.height, lda = std::min(plan_.height, plan_.rows() - panel_begin);
   const int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
@@ -399,44 +422,39 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
     c[r] = sums_ + channel * channel_pitch_ + tap * geo_.slot_size + tile.begin - first_position_;
     if (++tap == plan_.taps) tap = 0, ++channel;
   }
-  const int64_t first_row = part_.group * plan_.rows() + panel_begin, no_offset = 0;
+  const int64_t first_row = part_.group * plan_.rows() + panel_begin;
   const Cell* a = operands_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
   const bool in_strips = source.in == copy_ && geo_.in_strips;
+  args->rows = rows, args->lda = lda;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
-    const int64_t depth = std::min(geo_.depth, source.depth - k);
-    BasicGemmArgs<Cell> args{rows,
-                             tile.columns,
-                             1,
-                             depth,
-                             a + k * lda,
-                             source.in + k * source.step,
-                             &no_offset,
-                             source.step,
-                             c,
-                             geo_.piece,
-                             source.accumulate || k > 0};
-    args.lda = lda;
+    args->k = std::min(geo_.depth, source.depth - k);
+    args->a = a + k * lda;
+    args->accumulate = source.accumulate || k > 0;
     if (!in_strips) {
-      multiply_columns(args);
+      args->cols = tile.columns, args->ldb = source.step;
+      args->b = source.in + k * source.step;
+      args->c = c;
+      multiply_columns(*args);
       continue;
     }
     Cell* strip[kMaxRows];
-    args.c = strip;
-    for (int64_t column = 0; column < tile.columns; column += args.cols) {
-      args.cols = std::min(geo_.strip, tile.columns - column);
-      args.ldb = whole_vectors(args.cols);
-      args.b = source.in + column * source.depth + k * args.ldb;
+    args->c = strip;
+    for (int64_t column = 0; column < tile.columns; column += geo_.strip) {
+      args->cols = std::min(geo_.strip, tile.columns - column);
+      args->ldb = whole_vectors(args->cols);
+      args->b = source.in + column * source.depth + k * args->ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
-      multiply_columns(args);
+      multiply_columns(*args);
     }
   }
 }
 
 // Calls the GEMM, which writes whole vectors: in dst, what lies beyond the last column are other channels.
 template <class Cell>
-void Worker<Cell>::multiply_columns(BasicGemmArgs<Cell> args) const {
-  const int64_t whole = args.cols / kGemmColumns * kGemmColumns, rest_columns = args.cols - whole;
-  if (!geo_.in_dst || rest_columns == 0) return operands_.kernels.gemm.run(args);
+void Worker<Cell>::multiply_columns(const BasicGemmArgs<Cell>& all) const {
+  const int64_t whole = all.cols / kGemmColumns * kGemmColumns, rest_columns = all.cols - whole;
+  if (!geo_.in_dst || rest_columns == 0) return operands_.kernels.gemm.run(all);
+  BasicGemmArgs<Cell> args = all;
   if (whole > 0) {
     args.cols = whole;
     operands_.kernels.gemm.run(args);

@@ -28,7 +28,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const int64_t height = geo.wide ? geo.axis[0].x_count * geo.inner_x : sizes().rows();
     const double products = static_cast<double>(gemm_col2im::rows_of_calls(height, sizes().mr)) *
                             rounded_up(geo.wide ? rows : positions, 16);
-    work.products = groups * images * products * ic;
+    constexpr double kDot = 2.5;  // products that take as long as one of single rows
+    work.products = groups * images * (geo.dots ? kDot * rows : products) * ic;
     work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
                  (geo.wide ? std::ceil(positions / static_cast<double>(sizes().mr)) *
                                  std::ceil(rows / static_cast<double>(geo.panel_height))
@@ -46,25 +47,31 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     double reached = groups * images * static_cast<double>(sizes().oc * geo.slots);
     for (int a = 0; a < geo.ndims; ++a) reached *= static_cast<double>(geo.axis[a].j_count);
     reached = std::min(reached, dst_count(p));
-    work.stored = reached + kFilled * (dst_count(p) - reached);
+    // So many slots that they are transposed.
+    constexpr double kTransposed = 3;
+    const bool transposed = geo.axis[geo.ndims - 1].slots > gemm_col2im::kMostPhases;
+    work.stored = (transposed ? kTransposed : 1) * reached + kFilled * (dst_count(p) - reached);
     work.far =
         far_bytes(4 * weight_count(p), tiles * images) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }
 
  private:
-  // Rows of dst whose slots are interleaved; where they are not, or are short, lines of single slots along an axis.
+  // Rows of dst whose slots are interleaved; where they are not, or are short, lines of single slots along an axis: the
+  // last one, or a longer one, whose lines take several times as long.
   static double stored_lines(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
     constexpr int64_t kShort = 4;
+    constexpr double kAcross = 12;
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
     if (last.interleaves() && last.j_count >= kShort) return dst_rows(p) * static_cast<double>(p.oc);
     int64_t longest = 1;
-    double lines = static_cast<double>(geo.images) * static_cast<double>(p.oc) * static_cast<double>(geo.slots);
+    double numbers = static_cast<double>(geo.images) * static_cast<double>(p.oc) * static_cast<double>(geo.slots);
     for (int a = 0; a < geo.ndims; ++a) {
-      lines *= static_cast<double>(geo.axis[a].j_count);
+      numbers *= static_cast<double>(geo.axis[a].j_count);
       longest = std::max(longest, geo.axis[a].j_count);
     }
-    return lines / static_cast<double>(longest);
+    if (last.j_count >= kShort || longest < kShort) return numbers / static_cast<double>(last.j_count);
+    return kAcross * numbers / static_cast<double>(longest);
   }
 };
 
