@@ -118,10 +118,17 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
   const int64_t* tap_offsets = run.shared<const int64_t>(geo.tap_offsets);
   const bool far_weights = plan.packed_size() * static_cast<int64_t>(plan.cell_bytes) > kFarWeights;
   if (plan.merged || plan.ic == 0) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, Cell());
+  Cell* c[kMaxRows];
+  BasicGemmArgs<Cell, Operand> args{
+      0, columns, 0, 0, nullptr, nullptr, nullptr, grid_stride, c, plan.piece, false, far_weights, once};
   for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
-    const int64_t chunk = std::min(plan.k_chunk, plan.ic - c0);
+    args.k = std::min(plan.k_chunk, plan.ic - c0);
+    args.b = grid + c0 * grid_stride;
+    args.accumulate = plan.merged || c0 > 0;
     for (int64_t i = 0; i < unit.num_groups; ++i) {
       const GemmGroup& group = plan.groups[unit.first_group + i];
+      args.taps = group.num_taps;
+      args.tap_offset = tap_offsets + group.taps_before;
       for (int64_t block = first; block < end; ++block) {
         const int64_t block_oc = plan.block_begin(block + 1) - plan.block_begin(block);
         const Panels panels(block_oc * group.num_classes, plan.mr);
@@ -129,7 +136,6 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
             run.packed<Cell>() + plan.packed_offset(group_index, block, group) + c0 * panels.rows * group.num_taps;
         Cell* block_tile = tile + (plan.block_begin(block) - oc_begin) * unit.num_classes * geo.columns;
         for (int64_t panel = 0; panel < panels.count; ++panel) {
-          Cell* c[kMaxRows];
           const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
           for (int64_t row = 0; row < rows; ++row) {
             const int64_t oc = (begin + row) / group.num_classes, cls = (begin + row) % group.num_classes;
@@ -137,9 +143,10 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
             if (group.num_taps == 0) std::fill_n(c[row], columns, Cell());
           }
           if (group.num_taps == 0) continue;
-          gemm({rows, columns, group.num_taps, chunk, a, grid + c0 * grid_stride, tap_offsets + group.taps_before,
-                grid_stride, c, plan.piece, plan.merged || c0 > 0, far_weights, once});
-          a += rows * group.num_taps * chunk;
+          args.rows = args.lda = rows;
+          args.a = a;
+          gemm(args);
+          a += rows * group.num_taps * args.k;
         }
       }
     }

@@ -139,17 +139,17 @@ void Worker<T>::multiply(const T* src, int64_t count) {
   for (int64_t k = 0; k < plan_.ic; k += plan_.depth) {
     const int64_t depth = std::min(plan_.depth, plan_.ic - k);
     copy_src(src + k * p_.src_c, count, depth);
+    Cell* c[kMaxRows];
+    BasicGemmArgs<Cell> args{0, 0, 1, depth, nullptr, nullptr, &no_offset, 0, c, plan_.piece, k > 0};
+    args.lda = mr;
     for (int64_t row = 0, all = channels_ * plan_.taps; row < all; row += plan_.panel) {
-      const int64_t pitch = std::min(plan_.panel, plan_.block_rows - row);
-      const int64_t columns = std::min(pitch, all - row);
-      const Cell* panel = weights_ + row * plan_.ic + k * pitch;
+      args.ldb = std::min(plan_.panel, plan_.block_rows - row);
+      args.cols = std::min(args.ldb, all - row);
+      args.b = weights_ + row * plan_.ic + k * args.ldb;
       for (int64_t x = 0; x < count; x += mr) {
-        const int64_t rows = std::min(mr, count - x);
-        Cell* c[kMaxRows];
-        for (int64_t i = 0; i < rows; ++i) c[i] = products_ + (x + i) * plan_.block_rows + row;
-        BasicGemmArgs<Cell> args{rows,  columns, 1,           depth, src_ + x * depth, panel, &no_offset,
-                                 pitch, c,       plan_.piece, k > 0};
-        args.lda = mr;
+        args.rows = std::min(mr, count - x);
+        args.a = src_ + x * depth;
+        for (int64_t i = 0; i < args.rows; ++i) c[i] = products_ + (x + i) * plan_.block_rows + row;
         run_.kernels.gemm.run(args);
       }
     }
