@@ -58,20 +58,22 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
 
  private:
   // Rows of dst whose slots are interleaved; where they are not, or are short, lines of single slots along an axis: the
-  // last one, or a longer one, whose lines take several times as long.
+  // last one, or a longer one. Those across images take several times as long.
   static double stored_lines(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
     constexpr int64_t kShort = 4;
-    constexpr double kAcross = 12;
+    constexpr double kAcrossImages = 12;
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
     if (last.interleaves() && last.j_count >= kShort) return dst_rows(p) * static_cast<double>(p.oc);
-    int64_t longest = 1;
+    int longest = geo.ndims - 1;
     double numbers = static_cast<double>(geo.images) * static_cast<double>(p.oc) * static_cast<double>(geo.slots);
-    for (int a = 0; a < geo.ndims; ++a) {
+    for (int a = geo.ndims - 1; a >= 0; --a) {
       numbers *= static_cast<double>(geo.axis[a].j_count);
-      longest = std::max(longest, geo.axis[a].j_count);
+      if (geo.axis[a].j_count > geo.axis[longest].j_count) longest = a;
     }
-    if (last.j_count >= kShort || longest < kShort) return numbers / static_cast<double>(last.j_count);
-    return kAcross * numbers / static_cast<double>(longest);
+    if (last.j_count >= kShort || geo.axis[longest].j_count < kShort)
+      return numbers / static_cast<double>(last.j_count);
+    const bool across_images = longest == 0 && geo.ndims > p.ndims;
+    return (across_images ? kAcrossImages : 1) * numbers / static_cast<double>(geo.axis[longest].j_count);
   }
 };
 
