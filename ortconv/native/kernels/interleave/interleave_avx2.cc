@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/interleave/interleave.h"
 #include "kernels/interleave/shuffle_avx2.h"
@@ -30,13 +31,18 @@ ORTCONV_ALWAYS_INLINE inline void shuffled(const Load& load, Sum<T> bias, T* dst
 // One to four phases, whose vectors are shuffled.
 template <int P, class T>
 void interleave(const Sum<T>* const* src, int64_t n, Sum<T> bias, T* dst) {
-  constexpr int64_t kWidth = avx2::kLanes<T>;
+  constexpr int64_t kWidth = avx2::kLanes<T>, kSingle = 2;  // elements that are faster one by one, unless rounded
   const auto block = [=](int64_t i) { shuffled<P>([=](int p) { return avx2::load(src[p] + i); }, bias, dst + i * P); };
   if (n >= kWidth) {
     int64_t i = 0;
     for (; i + kWidth <= n; i += kWidth) block(i);
     if (i < n) block(n - kWidth);  // some of them once more
-  } else if (n > 0) {
+  } else if (n <= kSingle && std::is_same_v<T, Sum<T>>) {
+    for (int64_t i = 0; i < n; ++i) {
+      ORTCONV_UNROLL
+      for (int p = 0; p < P; ++p) round_to(dst + i * P + p, src[p][i] + bias);
+    }
+  } else {
     T values[P * kWidth];
     shuffled<P>([=](int p) { return avx2::load_first(n, src[p]); }, bias, values);
     avx2::copy(values, n * P, dst);
