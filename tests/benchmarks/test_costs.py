@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.costs import TERMS, fit, measure, predicted
+from benchmarks.costs import TERMS, Measured, fit, measure, predicted, refine
 from benchmarks.shapes import Shape
 
 
@@ -18,6 +18,38 @@ def test_costs_that_explain_the_times_are_found() -> None:
     costs = fit(work, work @ right * noise)
     assert np.all(costs >= 0)
     assert np.median(np.abs(np.log(work @ costs / (work @ right)))) < 0.02
+
+
+def test_costs_move_where_choices_lose() -> None:
+    """One time is the square of the steps, which no sum of costs can say: the choice can still be right."""
+
+    def work(steps: float, products: float) -> tuple[float, ...]:
+        return tuple({"run": 1.0, "steps": steps, "products": products}.get(term, 0.0) for term in TERMS)
+
+    found = [
+        Measured(
+            str(i),
+            {"columns": work(0, 1000), "col2im": work(steps, 0)},
+            {"columns": 100.0, "col2im": steps**2},
+            peer=100.0,
+        )
+        for i, steps in enumerate(np.geomspace(2, 500, 60))
+    ]
+
+    def lost(costs: dict[str, list[float]]) -> float:
+        chosen = [min(times := predicted(costs, each), key=lambda name: times[name]) for each in found]
+        return sum(
+            np.log(each.nanoseconds[name] / min(each.nanoseconds.values()))
+            for each, name in zip(found, chosen, strict=True)
+        )
+
+    fitted = {
+        name: fit(np.array([m.work[name] for m in found]), np.array([m.nanoseconds[name] for m in found])).tolist()
+        for name in ("columns", "col2im")
+    }
+    refined = refine(fitted, found)
+    assert lost(refined) < 0.5 * lost(fitted)
+    assert [cost == 0 for cost in fitted["col2im"]] == [cost == 0 for cost in refined["col2im"]]
 
 
 def test_a_shape_is_computed_by_all_that_can() -> None:

@@ -10,23 +10,20 @@ struct Costs {
   double run, item, step, call, product, copied, added, stored, far;
 };
 
-// Of floats with AVX2, fitted as benchmarks/costs.py does to 660 random shapes, on an EPYC with a peak of 104 GFLOP/s a
-// core whose other thread was in use, and multiplied by 0.8, as a core of one's own is faster. So that the choices lose
-// least they are then multiplied by 0.86 to 1.16 each, and those of col2im, which are off most, by 1.5; calls of
-// channel_lanes and steps of disjoint_windows are those of single shapes with many of them. Those of depth_to_space are
-// of 160 shapes of its own.
+// Of floats with AVX2, which benchmarks/costs.py found with 800 random shapes and the layers of benchmarks/shapes.py,
+// counted four times, on an EPYC with a peak of 104 GFLOP/s a core; multiplied by 0.85, as others used the core too.
 constexpr Costs kAvx2[] = {
-    {144, 0, 47.4, 0, 0.0294, 0.077, 0.635, 0, 0},                     // winograd
-    {100, 0, 0.584, 0.688, 0.0157, 0.21, 0, 0.287, 0.0124},            // depth_to_space
-    {1.29e+03, 19.2, 1.76, 37.4, 0.0172, 0.452, 0, 0.323, 0.0174},     // disjoint_windows
-    {6.83e+03, 0, 11.3, 51.3, 0.0243, 0.376, 0, 0.683, 0.0429},        // tapwise
-    {1.04e+03, 110, 1.31, 2.4, 0.0179, 0.015, 0, 0.591, 0},            // channel_lanes
-    {704, 43.3, 2.21, 4.58, 0.0219, 0, 0.477, 0.428, 0},               // depthwise
-    {1.98e+03, 52.5, 9.12, 78.6, 0.0221, 0.156, 0.105, 0.65, 0.0239},  // phases
-    {2.01e+03, 105, 2.04, 4.6, 0.0194, 0.372, 0.268, 0.529, 0.0226},   // gemm_col2im
-    {248, 0, 2.92, 182, 0.035, 0.686, 0.352, 0.104, 0.0247},           // columns
-    {2.31e+03, 38.1, 14.2, 35.8, 0.0373, 0.109, 0, 0, 0.0469},         // im2col
-    {1.74e+03, 68.9, 7.61, 106, 0.0538, 0.144, 0.238, 0.46, 0.0215},   // col2im
+    {1.93e+03, 0, 35.4, 0, 0.0255, 0.434, 0, 0.909, 0},               // winograd
+    {1.66e+04, 0, 0, 5.35, 0.019, 0, 0, 0.332, 0},                    // depth_to_space
+    {1.99e+03, 85.8, 1.45, 28.2, 0.0202, 0.569, 0, 0.307, 0.0228},    // disjoint_windows
+    {4.73e+03, 0, 8.58, 27.3, 0.0246, 0.977, 0.368, 0.0581, 0.0291},  // tapwise
+    {2.44e+03, 101, 3.77, 3.86, 0.0213, 0, 0, 0, 0},                  // channel_lanes
+    {1.98e+03, 60.9, 2.93, 6.12, 0.0421, 0, 1.06, 0.251, 0},          // depthwise
+    {3.26e+03, 104, 8.12, 54.8, 0.021, 0.213, 0.173, 0.507, 0.0259},  // phases
+    {3.51e+03, 105, 2.29, 17.4, 0.0167, 0.43, 0.361, 0.426, 0.0252},  // gemm_col2im
+    {728, 0, 3.52, 207, 0.0428, 0.724, 0.32, 0.185, 0.0254},          // columns
+    {5.93e+03, 23.9, 14.5, 68.8, 0.0476, 0.105, 0, 0, 0.115},         // im2col
+    {2.7e+03, 56.2, 5.9, 59.2, 0.0441, 0.121, 0.205, 0.331, 0.0251},  // col2im
 };
 
 // What the other instruction sets take, as multiples: of products, and of what else goes through vectors.
