@@ -250,11 +250,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     if (direct && !wide) slot_size = align_up(slot_size, kGemmColumns);
     const Axis& last = axis[ndims - 1];
     zeros = slots * slot_size, num_zeros = 0;
-    // The transpose kernel writes slots that are evenly spaced. Where whole lines have no tap, only long ones pay.
-    constexpr int64_t kLong = 8, kLongInGaps = 8;
-    int64_t least = kLong;
-    for (int a = 0; a + 1 < ndims; ++a) least = axis[a].has_gaps() ? kLongInGaps : least;
-    if (last.has_gaps() && last.interleaves() && !(direct && wide) && last.j_count >= least) {
+    // The transpose kernel writes slots that are evenly spaced.
+    if (last.has_gaps() && last.interleaves() && !(direct && wide) && last.j_count >= kLeastInterleaved) {
       num_zeros = last.j_count;
     }
     channel_size = zeros + num_zeros;

@@ -11,8 +11,8 @@
 
 namespace ortconv::kernels::gemm_col2im {
 
-constexpr int64_t kMostPhases = 64;       // that are interleaved
-constexpr int64_t kMostPhasesInGaps = 8;  // with zeros among them
+// Phases that are interleaved; with zeros among them; j of each, at least.
+constexpr int64_t kMostPhases = 64, kMostPhasesInGaps = 8, kLeastInterleaved = 8;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
@@ -65,10 +65,10 @@ struct Geometry {
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
-  bool dots;                           // single rows of weights are multiplied with a single position
-  bool wide;             // so they are, or the weights are the B operand of the GEMM, in wide panels, and its result
-                         // is transposed
-  int64_t panel_height;  // rows of weights
+  // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
+  // position (dots). The result is transposed.
+  bool wide, dots;
+  int64_t panel_height;             // rows of weights
   int64_t transposed_pitch;         // of that
   int64_t depth;                    // src channels that one call of the GEMM adds up
   int64_t piece;                    // products that are summed one after the other

@@ -281,10 +281,9 @@ void Store<T>::store_rows() const {
         round_to(tail + r, phases_[r][c * geo_.channel_size + whole] + args.bias_of(c));
     }
   };
-  if (gaps_ && !fills_lines()) {
-    if (std::any_of(geo_.axis, geo_.axis + line_, [](const Axis& outer) { return outer.has_gaps(); })) {
-      fill_part(0, part_.channels);
-    }
+  const bool skips = std::any_of(geo_.axis, geo_.axis + line_, [](const Axis& outer) { return outer.has_gaps(); });
+  if (skips && !fills_lines()) {
+    fill_part(0, part_.channels);
     for_each_reached(line_, [&](const Lines& lines) {
       for (int64_t i = 0; i < lines.count; ++i) {
         write_line(lines.sums + i * lines.sums_step, lines.dst + i * lines.dst_step);
@@ -507,10 +506,10 @@ void Store<T>::store_all() {
   const int64_t size = geo_.channel_size;
   left_ = im2col::activate(results_.kernels, p, sums_, size, part_.channels, size, left_);
 
-  constexpr int64_t kFewGroups = 4, kManyGroups = 8;  // of phases
+  constexpr int64_t kFewGroups = 4;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
   const bool interleaves =
-      unit_ == 1 && axis.interleaves() && axis.j_count >= kManyGroups && (geo_.num_zeros > 0 || !axis.has_gaps());
+      unit_ == 1 && axis.interleaves() && axis.j_count >= kLeastInterleaved && (geo_.num_zeros > 0 || !axis.has_gaps());
   if (axis.dst_x == unit_ && (axis.stride == 1 || interleaves)) {
     store_rows();
     return;
