@@ -66,8 +66,9 @@ PlanPtr make_sizes(Op op, const ConvProblem& static_part, Windows windows, DataT
   const auto sizes = std::make_shared<Plan>();
   if (!plan_sizes(op, static_part, windows, dtype, arch, sizes.get())) return nullptr;
   if (arch.winograd == Winograd::kAlways) return sizes;
-  // A single channel of src does not pay for its transform.
-  if (static_part.ic == static_part.g || mixes(*sizes)) return nullptr;
+  // Few channels of src do not pay for their transforms.
+  constexpr int64_t kLeastChannels = 16;
+  if (static_part.ic < kLeastChannels * static_part.g || mixes(*sizes)) return nullptr;
   if (dtype == DataType::kFloat && !sizes->exact_enough) return nullptr;
   return sizes;
 }
