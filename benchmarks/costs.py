@@ -272,9 +272,11 @@ def main(
 ) -> None:
     """Measure every implementation on random shapes, and fit the costs by which one is chosen."""
     console = Console(width=180, highlight=False)
+    shapes = [*hunt.shapes(seed, count), *(SHAPES if named else ())]
     found = [Measured(**entry) for file in measured for entry in json.loads(file.read_text(encoding="utf-8"))]
+    if not shapes and not found:
+        raise click.UsageError("--count 0 measures no shapes: add --named, or --measured with a file that holds some")
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        shapes = [*hunt.shapes(seed, count), *(SHAPES if named else ())]
         task = progress.add_task("measuring", total=len(shapes))
         for shape in shapes:
             found.append(measure(shape, dtype, rounds=rounds, seconds=seconds))

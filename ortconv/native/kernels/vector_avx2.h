@@ -18,11 +18,12 @@ constexpr int kLanes = 32 / static_cast<int>(sizeof(Sum<T>));
 
 inline __m256 load(const float* in) { return _mm256_loadu_ps(in); }
 inline __m256d load(const double* in) { return _mm256_loadu_pd(in); }
-// The first n elements, of which there are fewer than lanes; zeros after them.
+// A mask of the first n of eight 32-bit words.
 inline __m256i first_words(int64_t n) {
   alignas(32) static constexpr int32_t kWords[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kWords + 8 - n));
 }
+// Loads n elements, at most as many as a vector has, into its first lanes; the other lanes are zero.
 inline __m256 load_first(int64_t n, const float* in) { return _mm256_maskload_ps(in, first_words(n)); }
 inline __m256d load_first(int64_t n, const double* in) { return _mm256_maskload_pd(in, first_words(2 * n)); }
 inline __m256 broadcast(float value) { return _mm256_set1_ps(value); }

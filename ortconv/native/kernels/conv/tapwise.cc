@@ -35,10 +35,8 @@ struct Line {
 };
 
 // How products are summed. Sums are shorter than the plan assumes where src is so small that no position meets all taps
-// of a class. For an image of a position or a few, ONNX Runtime multiplies a matrix and a vector, with several sums for
-// each result, whose error is smaller than that of one sum.
+// of a class.
 Pieces pieces_of(const Plan& plan, const ConvProblem& p) {
-  constexpr int64_t kFew = 12;
   int64_t products = plan.ic;
   bool meets_all = true;
   for (int a = 0; a < plan.ndims; ++a) {
@@ -48,7 +46,7 @@ Pieces pieces_of(const Plan& plan, const ConvProblem& p) {
   }
   if (plan.element_bytes < sizeof(float)) return {plan.piece, plan.k_chunk};
   if (meets_all) {
-    const bool few = product_of(p.src_size, p.ndims) <= kFew;
+    const bool few = product_of(p.src_size, p.ndims) <= kFewPositions;
     return {few ? std::min(plan.piece, best_piece(products)) : plan.piece, plan.k_chunk};
   }
   const Pieces best = best_pieces(products);

@@ -110,6 +110,10 @@ inline int64_t piece_of_channels(int64_t channels, int64_t call) {
   return even_piece(call, long_sum(channels, call, usual_long_sum_error(false, channels, 0)).piece);
 }
 
+// For an image of so few positions ONNX Runtime multiplies a matrix and a vector, with several sums for each result:
+// use best_piece(), as one sum has a larger error.
+constexpr int64_t kFewPositions = 12;
+
 // The length of a piece, in steps, where floats are multiplied in parts (see kernels/bf16_split): a step sums 32
 // products for each of six pairs of parts, and adds the six sums.
 inline int64_t parts_piece_length(int64_t channels, int64_t taps) {

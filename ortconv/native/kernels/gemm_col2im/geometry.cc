@@ -174,14 +174,7 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   constexpr int64_t kDepthInPlace = 32, kShallow = 96;
   const bool few = reads_in_place && !wide && plan.ic > kShallow;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
-  // For an image of a position or a few, ONNX Runtime multiplies a matrix and a vector, with several sums for each
-  // result, whose error is smaller than that of one sum.
-  constexpr int64_t kFew = 12;
-  if (image_positions <= kFew) {
-    piece = best_piece(depth);
-  } else {
-    piece = piece_of_channels(plan.ic, depth);
-  }
+  piece = image_positions <= kFewPositions ? best_piece(depth) : piece_of_channels(plan.ic, depth);
 }
 
 void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {

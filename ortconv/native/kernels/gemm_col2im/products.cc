@@ -79,12 +79,15 @@ class Worker {
   void copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
   const Cell* source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
-  void multiply_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell>* args) const;
+  void multiply_panels(const Tile& tile, const Source& source) const;
+  void multiply_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const;
   void multiply_columns(const BasicGemmArgs<Cell>& args) const;
-  void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const;
+  void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const;
   void multiply_rows(const Tile& tile, const Source& source) const;
   const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
+  int64_t j_count(int a) const { return a == 0 ? part_.j_count : geo_.axis[a].j_count; }  // of the part
+  bool is_inside(const Segment& segment, const int64_t* shifts, int axes) const;
   void add_some(const Row& row, const Cell* in, Cell* sums) const;
   void add_lines(const int64_t* shifts, const Cell* in, int64_t length, Cell* out) const;
   void add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length, Cell* out) const;
@@ -314,15 +317,7 @@ const Cell* Worker<Cell>::multiply(Tile* tile) const {
     int64_t step;
     const Cell* in = source(tile, channel, &depth, &step);
     const Source part{channel, depth, in, step, calls > 0};
-    const int64_t height = geo_.panel_height, no_offset = 0;
-    BasicGemmArgs<Cell> args{0, 0, 1, 0, nullptr, nullptr, &no_offset, 0, nullptr, geo_.piece, false};
-    if (geo_.dots) {
-      multiply_rows(*tile, part);
-    } else {
-      for (int64_t panel = tile->row_begin / height; panel * height < tile->row_end; ++panel) {
-        geo_.wide ? multiply_wide_panel(*tile, panel, part) : multiply_panel(*tile, panel, part, &args);
-      }
-    }
+    geo_.dots ? multiply_rows(*tile, part) : multiply_panels(*tile, part);
     ++calls;
     if (!has_totals || (calls < im2col::kMostCalls && channel + depth < plan_.ic)) continue;
     if (geo_.wide) {
@@ -370,9 +365,20 @@ void Worker<Cell>::multiply_rows(const Tile& tile, const Source& source) const {
   }
 }
 
+template <class Cell>
+void Worker<Cell>::multiply_panels(const Tile& tile, const Source& source) const {
+  // The panels fill in what differs: a call of the GEMM may take less time than filling in everything.
+  const int64_t height = geo_.panel_height, no_offset = 0;
+  BasicGemmArgs<Cell> args{0, 0, 1, 0, nullptr, nullptr, &no_offset, 0, nullptr, geo_.piece, false};
+  for (int64_t panel = tile.row_begin / height; panel * height < tile.row_end; ++panel) {
+    geo_.wide ? multiply_wide_panel(tile, panel, source, args) : multiply_panel(tile, panel, source, args);
+  }
+}
+
 // As multiply_panel(), with src as the A operand, whose rows are positions.
 template <class Cell>
-void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source) const {
+void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source,
+                                       BasicGemmArgs<Cell> args) const {
   const int64_t panel_begin = panel * geo_.panel_height,
                 ldb = std::min(geo_.panel_height, plan_.wide_rows() - panel_begin);
   int64_t begin = std::max(panel_begin, tile.row_begin);
@@ -380,13 +386,12 @@ void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const So
   if (meets_nothing(tile, begin, end)) return;
   // Whole vectors of the panel: products of rows that are not of the tile lie beside its own.
   begin = panel_begin + (begin - panel_begin) / kGemmColumns * kGemmColumns;
-  const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin, no_offset = 0;
+  const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin;
   const Cell* b = operands_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
   Cell* out = transposed_ + begin - tile.row_begin / geo_.panel_height * geo_.panel_height;
   const int64_t height = even_height(tile.columns, plan_.mr), calls = ceil_div(tile.columns, height);
   Cell* c[kMaxRows];
-  BasicGemmArgs<Cell> args{0, end - begin, 1, 0, nullptr, nullptr, &no_offset, ldb, c, geo_.piece, false};
-  args.lda = source.step;
+  args.cols = end - begin, args.ldb = ldb, args.lda = source.step, args.c = c;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
     args.k = std::min(geo_.depth, source.depth - k);
     args.b = b + k * ldb;
@@ -403,10 +408,9 @@ void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const So
   }
 }
 
-// `args` is that of all panels, so far as they have it in common.
 template <class Cell>
 void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source& source,
-                                  BasicGemmArgs<Cell>* args) const {
+                                  BasicGemmArgs<Cell> args) const {
   const int64_t panel_begin = panel * plan_.height, lda = std::min(plan_.height, plan_.rows() - panel_begin);
   const int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
@@ -425,26 +429,26 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
   const int64_t first_row = part_.group * plan_.rows() + panel_begin;
   const Cell* a = operands_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
   const bool in_strips = source.in == copy_ && geo_.in_strips;
-  args->rows = rows, args->lda = lda;
+  args.rows = rows, args.lda = lda;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
-    args->k = std::min(geo_.depth, source.depth - k);
-    args->a = a + k * lda;
-    args->accumulate = source.accumulate || k > 0;
+    args.k = std::min(geo_.depth, source.depth - k);
+    args.a = a + k * lda;
+    args.accumulate = source.accumulate || k > 0;
     if (!in_strips) {
-      args->cols = tile.columns, args->ldb = source.step;
-      args->b = source.in + k * source.step;
-      args->c = c;
-      multiply_columns(*args);
+      args.cols = tile.columns, args.ldb = source.step;
+      args.b = source.in + k * source.step;
+      args.c = c;
+      multiply_columns(args);
       continue;
     }
     Cell* strip[kMaxRows];
-    args->c = strip;
+    args.c = strip;
     for (int64_t column = 0; column < tile.columns; column += geo_.strip) {
-      args->cols = std::min(geo_.strip, tile.columns - column);
-      args->ldb = whole_vectors(args->cols);
-      args->b = source.in + column * source.depth + k * args->ldb;
+      args.cols = std::min(geo_.strip, tile.columns - column);
+      args.ldb = whole_vectors(args.cols);
+      args.b = source.in + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
-      multiply_columns(*args);
+      multiply_columns(args);
     }
   }
 }
@@ -496,6 +500,16 @@ void Worker<Cell>::add_segments(const Cell* in, const Segment* begin, const Segm
   }
 }
 
+// Whether a segment falls into dst on the first axes, so many.
+template <class Cell>
+bool Worker<Cell>::is_inside(const Segment& segment, const int64_t* shifts, int axes) const {
+  for (int a = 0; a < axes; ++a) {
+    const int64_t j = segment.at[a] + shifts[a];
+    if (j < 0 || j >= j_count(a)) return false;
+  }
+  return true;
+}
+
 // Adds to the same positions of all segments that do not fall outside dst: those that follow each other along the axis
 // before that of the segments at once.
 template <class Cell>
@@ -503,19 +517,13 @@ void Worker<Cell>::add_lines(const int64_t* shifts, const Cell* in, int64_t leng
   const Segment* const end = segments_ + listed_.num_segments;
   if (geo_.vector_axis == 0) return add_segments(in, segments_, end, length, out);
   const int along = geo_.vector_axis - 1;
-  const auto j_count = [&](int a) { return a == 0 ? part_.j_count : geo_.axis[a].j_count; };
   int64_t count;
   for (const Segment* s = segments_; s != end; s += count) {
     const Axis& axis = geo_.axis[along];
     count = along == 0 ? end - s : std::min(end - s, axis.x_begin + axis.x_count - s->at[along]);
-    bool inside = true;
-    for (int a = 0; a < along; ++a) {
-      const int64_t j = s->at[a] + shifts[a];
-      inside &= j >= 0 && j < j_count(a);
-    }
     const int64_t j = s->at[along] + shifts[along];
     const int64_t first = std::max<int64_t>(0, -j), last = std::min(count, j_count(along) - j);
-    if (inside && first < last) add_segments(in, s + first, s + last, length, out);
+    if (first < last && is_inside(*s, shifts, along)) add_segments(in, s + first, s + last, length, out);
   }
 }
 
@@ -523,7 +531,7 @@ void Worker<Cell>::add_lines(const int64_t* shifts, const Cell* in, int64_t leng
 template <class Cell>
 void Worker<Cell>::add_some(const Row& row, const Cell* in, Cell* sums) const {
   const int v = geo_.vector_axis;
-  const int64_t all = (v == 0 ? part_.j_count : geo_.axis[v].j_count) * geo_.unit;
+  const int64_t all = j_count(v) * geo_.unit;
   const int64_t* shifts = shifts_ + (&row - rows_) * (v + 1);
   const Segment* const end = segments_ + listed_.num_segments;
   constexpr int64_t kLeastSegments = 4;  // of those that follow each other; fewer are as fast one by one
@@ -534,14 +542,9 @@ void Worker<Cell>::add_some(const Row& row, const Cell* in, Cell* sums) const {
     return;
   }
   for (const Segment* s = segments_; s != end; ++s) {
-    bool inside = true;
-    for (int a = 0; a < v; ++a) {
-      const int64_t j = s->at[a] + shifts[a];
-      inside &= j >= 0 && j < (a == 0 ? part_.j_count : geo_.axis[a].j_count);
-    }
     const int64_t first = s->at[v] + shifts[v];
     const int64_t from = std::max<int64_t>(0, -first), to = std::min(s->length, all - first);
-    if (inside && from < to) add_row(in + s->column + from, to - from, sums + s->offset + from);
+    if (from < to && is_inside(*s, shifts, v)) add_row(in + s->column + from, to - from, sums + s->offset + from);
   }
 }
 

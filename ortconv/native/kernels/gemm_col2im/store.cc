@@ -281,6 +281,7 @@ void Store<T>::store_rows() const {
         round_to(tail + r, phases_[r][c * geo_.channel_size + whole] + args.bias_of(c));
     }
   };
+  // Of short lines, those that no tap reaches are filled before, together with all others.
   const bool skips = std::any_of(geo_.axis, geo_.axis + line_, [](const Axis& outer) { return outer.has_gaps(); });
   if (skips && !fills_lines()) {
     fill_part(0, part_.channels);

@@ -17,7 +17,16 @@ namespace {
 
 constexpr int64_t kLanes = 8;
 
-// Writes the elements [i, i + avx2::kLanes<T>) of every phase to `dst`.
+// Calls block(i) for elements [i, i + kWidth) until all n are done, at least kWidth. The last block may repeat elements
+// of the one before.
+template <int64_t kWidth, class Fn>
+void for_each_block(int64_t n, Fn block) {
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) block(i);
+  if (i < n) block(n - kWidth);
+}
+
+// Writes a vector of each phase to `dst`; load(p) is that of phase p.
 template <int P, class T, class Load>
 ORTCONV_ALWAYS_INLINE inline void shuffled(const Load& load, Sum<T> bias, T* dst) {
   decltype(avx2::zero<T>()) row[P];
@@ -32,11 +41,9 @@ ORTCONV_ALWAYS_INLINE inline void shuffled(const Load& load, Sum<T> bias, T* dst
 template <int P, class T>
 void interleave(const Sum<T>* const* src, int64_t n, Sum<T> bias, T* dst) {
   constexpr int64_t kWidth = avx2::kLanes<T>, kSingle = 2;  // elements that are faster one by one, unless rounded
-  const auto block = [=](int64_t i) { shuffled<P>([=](int p) { return avx2::load(src[p] + i); }, bias, dst + i * P); };
   if (n >= kWidth) {
-    int64_t i = 0;
-    for (; i + kWidth <= n; i += kWidth) block(i);
-    if (i < n) block(n - kWidth);  // some of them once more
+    for_each_block<kWidth>(
+        n, [=](int64_t i) { shuffled<P>([=](int p) { return avx2::load(src[p] + i); }, bias, dst + i * P); });
   } else if (n <= kSingle && std::is_same_v<T, Sum<T>>) {
     for (int64_t i = 0; i < n; ++i) {
       ORTCONV_UNROLL
@@ -73,7 +80,7 @@ void interleave_many(const InterleaveArgs<T>& args, int64_t channel) {
     rows[p] = args.src[std::min(p, phases - 1)] + channel * args.src_stride;
   }
   T* const dst = args.dst + channel * args.dst_stride;
-  const auto block = [&](int64_t i) {
+  for_each_block<kLanes>(args.n, [&](int64_t i) {
     // What the last group writes beyond its phases is where the first groups of the next elements go, which are written
     // later; beyond the last element it is left out.
     for (int64_t group = groups - 1; group >= 0; --group) {
@@ -94,10 +101,7 @@ void interleave_many(const InterleaveArgs<T>& args, int64_t channel) {
         }
       }
     }
-  };
-  int64_t i = 0;
-  for (; i + kLanes <= args.n; i += kLanes) block(i);
-  if (i < args.n) block(args.n - kLanes);  // some of them once more
+  });
 }
 
 // Fewer than eight elements of any phases.

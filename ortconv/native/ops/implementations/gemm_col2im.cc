@@ -64,16 +64,15 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     constexpr double kAcrossImages = 12;
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
     if (last.interleaves() && last.j_count >= kShort) return dst_rows(p) * static_cast<double>(p.oc);
-    int longest = geo.ndims - 1;
+    int along = geo.ndims - 1;
     double numbers = static_cast<double>(geo.images) * static_cast<double>(p.oc) * static_cast<double>(geo.slots);
     for (int a = geo.ndims - 1; a >= 0; --a) {
       numbers *= static_cast<double>(geo.axis[a].j_count);
-      if (geo.axis[a].j_count > geo.axis[longest].j_count) longest = a;
+      if (geo.axis[a].j_count > geo.axis[along].j_count) along = a;
     }
-    if (last.j_count >= kShort || geo.axis[longest].j_count < kShort)
-      return numbers / static_cast<double>(last.j_count);
-    const bool across_images = longest == 0 && geo.ndims > p.ndims;
-    return (across_images ? kAcrossImages : 1) * numbers / static_cast<double>(geo.axis[longest].j_count);
+    if (last.j_count >= kShort || geo.axis[along].j_count < kShort) along = geo.ndims - 1;
+    const bool across_images = along == 0 && geo.ndims > p.ndims;
+    return (across_images ? kAcrossImages : 1) * numbers / static_cast<double>(geo.axis[along].j_count);
   }
 };
 
