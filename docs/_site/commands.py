@@ -20,7 +20,7 @@ def commands() -> str:
     """Returns a section for each command of ``ortconv``."""
     from ortconv.cli import cli
 
-    program = click.Context(cli, info_name="ortconv")
+    program = click.Context(cli, info_name="ortconv", **cli.context_settings)
     found = [(name, cli.get_command(program, name)) for name in cli.list_commands(program)]
     shared = {option for each in cli.params for option in each.opts}
     return "\n".join(
