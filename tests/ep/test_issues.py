@@ -149,7 +149,7 @@ def test_11312_asymmetric_pads(pads: list[int]) -> None:
 @pytest.mark.parametrize("weights", ["any", "inverse"])
 def test_23273_inverse_stft(weights: str) -> None:
     """One output channel, many inputs, a kernel of four strides: [8, 4098, 435] with 4096 taps in the issue."""
-    n_fft, rows = 128, 130
+    n_fft, rows = 512, 514
     basis = (
         filters(n_fft, window=hann(n_fft), gains=inverse_gains(n_fft)) if weights == "inverse" else rand(rows, n_fft)
     )

@@ -17,7 +17,7 @@ struct Estimates {
 void require_faster(const Estimates& estimates, size_t neighbours);
 
 // Nanoseconds that its ConvTranspose of floats is estimated to take on one thread: for each image and group a product
-// of matrices, whose result is added up position by position.
+// of matrices, whose result is added up row by row.
 double onnxruntime_nanoseconds(const ConvProblem& problem);
 // The same for its QLinearConv, on CPUs with AVX2 and without products of bytes.
 double qlinear_conv_nanoseconds(const ConvProblem& problem);
