@@ -17,7 +17,7 @@ using kernels::Op;
 
 // Nanoseconds of the units of work, on one thread, as measured with AVX2. Those of other kernels follow from what a dot
 // product of theirs takes.
-constexpr double kArranged = 0.35, kRow = 20, kOutput = 0.5, kInterleaved = 0.5;
+constexpr double kArranged = 0.35, kRow = 20, kItem = 400, kOutput = 0.5, kInterleaved = 0.5;
 constexpr double kPortable = 4;  // times as long
 constexpr double kDirect = 0.5;  // of a product
 
@@ -99,7 +99,7 @@ double integer_nanoseconds(Op op, const ConvProblem& p, const kernels::IntegerWo
   const double output = op == Op::kConv ? kOutput : kOutput + kInterleaved;
   const double slower = arch.avx2_fma || arch.neon ? 1 : kPortable;
   return slower * (work.dots * dot_nanoseconds(kernel) + work.arranged * kArranged + work.rows * kRow +
-                   static_cast<double>(dst_count(p)) * output);
+                   work.items * kItem + static_cast<double>(dst_count(p)) * output);
 }
 
 ConvProblem without_activation(ConvProblem problem) {

@@ -50,9 +50,9 @@ void integer_conv_result_direct(const ConvProblem& problem, const IntegerConvFil
                                 const Parallel& parallel);
 
 // What a run does, in counts that take time: dot products of whole vectors of lanes, lanes of the source that are
-// arranged, and calls for a row of outputs.
+// arranged, calls for a row of outputs, and work items of a transposed convolution.
 struct IntegerWork {
-  double dots, arranged, rows;
+  double dots, arranged, rows, items;
 };
 IntegerWork integer_conv_work(const ConvProblem& problem, const IntegerConvLayout& layout,
                               const IntegerConvKernel& kernel, double excess_share);

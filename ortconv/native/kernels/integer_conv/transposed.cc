@@ -3,6 +3,7 @@
 #include "kernels/integer_conv/transposed.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/math.h"
@@ -12,7 +13,7 @@
 namespace ortconv::kernels {
 namespace {
 
-constexpr int64_t kMostTiles = 4;           // of a work item and a phase; they share the weights of a panel
+constexpr int64_t kMostTiles = 4;           // of a work item, a phase and all rows; they share the weights of a panel
 constexpr int64_t kBufferBytes = 24 << 10;  // of its sums, which are to stay in L1
 constexpr int64_t kChannels = 4;            // depthwise: channels that are arranged before they are computed
 constexpr int64_t kLeastWork = 1 << 13;     // depthwise: fewest products of lanes in a range of channels
@@ -21,6 +22,18 @@ constexpr int64_t kLeastWork = 1 << 13;     // depthwise: fewest products of lan
 struct Segment {
   int64_t sums, y, count;
 };
+
+// Rows of sums that are computed at once: all of a panel, or those of fewer channels.
+int64_t rows_of_sums(const IntegerConvKernel& kernel, const ConvProblem& p) {
+  return std::min<int64_t>(kernel.rows, computed_rows(kernel, p.oc / p.g));
+}
+
+// Vectors of a work item: those whose sums, in `rows` rows of every phase of the last axis, fit into a buffer.
+int64_t vectors_of_item(const IntegerConvKernel& kernel, const ConvProblem& p, int64_t rows) {
+  const int64_t bytes = rows * p.stride[p.ndims - 1] * kernel.lanes * static_cast<int64_t>(sizeof(float));
+  return std::clamp<int64_t>(kBufferBytes / bytes / kernel.vectors, 1, kMostTiles * kernel.rows / rows) *
+         kernel.vectors;
+}
 
 class Driver {
  public:
@@ -70,11 +83,6 @@ class Driver {
   int64_t vectors() const { return static_cast<int64_t>(layout_.layout.positions.size()); }
   // Floats of a row of sums of one phase.
   int64_t row_floats(int64_t vectors) const { return vectors * kernel_.lanes; }
-  // Vectors whose sums, in `rows` rows of every phase of the last axis, fit into a buffer.
-  int64_t vectors_in_buffer(int64_t rows) const {
-    const int64_t bytes = rows * width_ * kernel_.lanes * static_cast<int64_t>(sizeof(float));
-    return std::clamp<int64_t>(kBufferBytes / bytes / kernel_.vectors, 1, kMostTiles) * kernel_.vectors;
-  }
 
   // Depthwise: some vectors of positions, for a phase of all axes but the last one.
   struct Part {
@@ -164,7 +172,7 @@ void Driver::store(int64_t m, const std::vector<Segment>& segments, const float*
 }
 
 void Driver::tiles() {
-  const int64_t chunk = vectors_in_buffer(kernel_.rows), chunks = ceil_div(vectors(), chunk),
+  const int64_t chunk = vectors_of_item(kernel_, p_, rows_of_sums(kernel_, p_)), chunks = ceil_div(vectors(), chunk),
                 outer = groups_of_phases();
   const int64_t wanted = parallel_.threads == 1 ? 1 : 4 * parallel_.threads;
   const int64_t parts = std::min(ceil_div(wanted, p_.g * chunks * outer), any_.panels());
@@ -180,7 +188,7 @@ void Driver::tiles() {
 void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer, int64_t panel, int64_t last) {
   const std::vector<Segment> stored = segments(first, count, outer);
   if (stored.empty()) return;
-  const int64_t outputs = p_.oc / p_.g, row = row_floats(count), phase_stride = kernel_.rows * row;
+  const int64_t outputs = p_.oc / p_.g, row = row_floats(count), phase_stride = rows_of_sums(kernel_, p_) * row;
   std::vector<float> sums(width_ * phase_stride + IntegerResultArgs::kReadBeyond);
   std::vector<int32_t> of_src(any_.ones() == nullptr ? 0 : width_ * row);
   IntegerTileArgs args{};
@@ -226,7 +234,7 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
 // Arranges some channels at a time, so that they stay in L1, and are read some time after they were written.
 void Driver::depthwise(const uint8_t* x) {
   const IntegerConvLayout& layout = layout_.layout;
-  const int64_t multiplier = p_.oc / p_.g, chunk = vectors_in_buffer(1), row = row_floats(chunk);
+  const int64_t multiplier = p_.oc / p_.g, chunk = vectors_of_item(kernel_, p_, 1), row = row_floats(chunk);
   const int64_t bytes = layout.planes * layout.plane * number_bytes(kernel_);
   const std::vector<Part> parts = parts_of(chunk);
   const int64_t workers = std::min<int64_t>(parallel_.threads, p_.g);
@@ -316,6 +324,9 @@ IntegerWork integer_transposed_work(const ConvProblem& p, const IntegerTranspose
   const double planes = static_cast<double>(layout.layout.planes) * static_cast<double>(layout.layout.plane);
   work.arranged = images * planes * static_cast<double>(p.g * (any.depthwise() ? 1 : any.blocks()));
   work.rows = images * static_cast<double>(p.oc) * static_cast<double>(product_of(p.dst_size, p.ndims - 1));
+  const int64_t rows = any.depthwise() ? 1 : rows_of_sums(any.kernel(), p);
+  work.items = images * static_cast<double>(p.g * static_cast<int64_t>(layout.taps.size()) / p.stride[p.ndims - 1]) *
+               std::ceil(vectors / static_cast<double>(vectors_of_item(any.kernel(), p, rows)));
   return work;
 }
 
