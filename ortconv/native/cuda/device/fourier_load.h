@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/complex.h"
+#include "cuda/device/fourier_bins.h"
 #include "cuda/params/fourier.h"
 
 namespace ortconv {
@@ -16,7 +17,7 @@ __device__ inline Complex load_axis(const FourierPass& p, long long row, long lo
   const Element* const from =
       static_cast<const Element*>(p.src) + ((outer * axis.size + at) * axis.inner + inner) * axis.x_parts;
   Complex value = {widen(from[0]), axis.x_parts == 2 ? widen(from[1]) : 0};
-  if (axis.hermitian != 0 && (element == 0 || 2 * element == p.transform_size)) value.im = 0;
+  if (axis.hermitian != 0 && is_real_bin(p, element)) value.im = 0;
   if (is_mirrored) value.im = -value.im;
   return value;
 }
@@ -37,7 +38,8 @@ __device__ inline Complex load_spectrum(const FourierPass& p, long long row, lon
   const long long other = grid.has_cosines != 0 ? grid.bins : 0;  // of the gains of sines
   Complex value = {0, 0};
   if (grid.has_cosines != 0) value.re = widen(static_cast<const Element*>(p.src)[at]) * widen(gains[bin]);
-  if (grid.has_sines != 0) value.im = -widen(static_cast<const Element*>(p.sines)[at]) * widen(gains[other + bin]);
+  if (grid.has_sines == 0 || is_real_bin(p, bin)) return value;
+  value.im = -widen(static_cast<const Element*>(p.sines)[at]) * widen(gains[other + bin]);
   return value;
 }
 

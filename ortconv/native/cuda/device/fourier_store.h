@@ -2,15 +2,11 @@
 #pragma once
 
 #include "cuda/device/complex.h"
+#include "cuda/device/fourier_bins.h"
 #include "cuda/params/fourier.h"
 
 namespace ortconv {
 namespace cuda {
-
-// Whether real data have no imaginary part there.
-__device__ inline bool is_real_bin(const FourierPass& p, long long bin) {
-  return bin == 0 || 2 * bin == p.transform_size;
-}
 
 __device__ inline void store_axis(const FourierPass& p, long long row, long long element, Complex value) {
   const FourierAxis& axis = p.axis;
