@@ -272,6 +272,7 @@ cuda-bench: $(CUDA)/run
 	cd $< && ../venv/bin/python -m benchmarks.cuda --json $(abspath benchmarks/results/cuda.json) $(CUDA_BENCH)
 	cd $< && ../venv/bin/python -m benchmarks.cuda.products --json $(abspath benchmarks/results/cuda_products.json)
 	cd $< && ../venv/bin/python -m benchmarks.cuda.integer_convs --json $(abspath benchmarks/results/cuda_integer_convs.json)
+	cd $< && ../venv/bin/python -m benchmarks.cuda.fourier --json $(abspath benchmarks/results/cuda_fourier.json)
 
 cuda-sanitize: $(CUDA)/run
 	cd $< && for tool in memcheck racecheck synccheck; do ORTCONV_TEST_CUDA=required compute-sanitizer --error-exitcode 9 \
