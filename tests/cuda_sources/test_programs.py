@@ -65,6 +65,16 @@ def test_direct_kernel_compiles(sm: int) -> None:
     _check(sm, "direct", ("-DELEMENT=3", "-DX_SIGNED=0", "-DW_SIGNED=1", "-DACTIVATE=0"))
 
 
+@pytest.mark.parametrize("sm", SMS)
+def test_fourier_kernels_compile(sm: int) -> None:
+    for element, double in ((0, 0), (0, 1), (1, 0), (2, 0), (4, 1)):
+        types = (f"-DDOUBLE={double}", f"-DELEMENT={element}")
+        for load, store in ((1, 1), (2, 3), (3, 4), (0, 0)):
+            _check(sm, "fourier", (*types, f"-DLOAD={load}", f"-DSTORE={store}"))
+        for scratch in (0, 1):
+            _check(sm, "overlap_add", (*types, f"-DSCRATCH={scratch}"))
+
+
 def _one_device_each(programs: list[Program]) -> list[Program]:
     by_program: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for sm, source, options in programs:

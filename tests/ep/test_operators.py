@@ -13,7 +13,7 @@ from onnx import TensorProto
 from ortconv.opset import functions
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops import BY_NAME
-from ortconv.runtime.library import CPU_ONLY_ENTRY
+from ortconv.runtime.library import FOURIER_ENTRY
 from tests.ep.sessions import claims, options, session
 from tests.operators import (
     codebooks,
@@ -112,7 +112,7 @@ def test_every_element_type_is_claimed(dtype: Any, cases: dict[str, Any]) -> Non
 def test_what_is_left_is_computed_by_its_body(cases: dict[str, Any]) -> None:
     model, feeds = _made("OverlapAdd", cases)
     made = options()
-    made.add_session_config_entry(CPU_ONLY_ENTRY, "0")
+    made.add_session_config_entry(FOURIER_ENTRY, "0")
     made.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     left = session(model, made)
     assert {each.ep_name for each in left.get_provider_graph_assignment_info()} == {"CPUExecutionProvider"}

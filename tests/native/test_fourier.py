@@ -12,7 +12,7 @@ import pytest
 
 import ortconv
 from ortconv.errors import PluginError
-from ortconv.runtime.library import CPU_ONLY_ENTRY
+from ortconv.runtime.library import FOURIER_ENTRY
 from tests.operators.native import quiet, refusal
 from tests.operators.spectral import assert_close, defined, feeds_of, model, transformed, wave
 from tests.running import run
@@ -357,7 +357,7 @@ def test_entry_leaves_the_op_to_its_body(entry: str | None, ours: bool, tmp_path
     options = quiet()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     if entry is not None:
-        options.add_session_config_entry(CPU_ONLY_ENTRY, entry)
+        options.add_session_config_entry(FOURIER_ENTRY, entry)
     ortconv.InferenceSession(
         model("ForwardSTFT", inputs, attributes, bodies=True), options, providers=["CPUExecutionProvider"]
     )
@@ -367,6 +367,6 @@ def test_entry_leaves_the_op_to_its_body(entry: str | None, ours: bool, tmp_path
 
 def test_entry_is_checked() -> None:
     options = quiet()
-    options.add_session_config_entry(CPU_ONLY_ENTRY, "no")
-    with pytest.raises(PluginError, match="cpu_only_operators = 'no' is not supported; allowed: 0, 1"):
+    options.add_session_config_entry(FOURIER_ENTRY, "no")
+    with pytest.raises(PluginError, match="fourier_operators = 'no' is not supported; allowed: 0, 1"):
         ortconv.register(options)

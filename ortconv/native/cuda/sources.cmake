@@ -14,6 +14,8 @@ set(ORTCONV_CUDA_PLAN_SOURCES
   cuda/plan/compressed_plan.cc
   cuda/plan/depthwise_plan.cc
   cuda/plan/describe.cc
+  cuda/plan/fourier_plan.cc
+  cuda/plan/fourier_tables.cc
   cuda/plan/gemm_plan.cc
   cuda/plan/plan.cc
   cuda/plan/products.cc

@@ -18,7 +18,7 @@ const std::vector<Provider>& providers() {
        make_cuda_conv_kernel,
        make_cuda_matmul_kernel,
        make_cuda_integer_conv_kernel,
-       nullptr,
+       make_cuda_fourier_kernel,
        nullptr},
   };
   return all;

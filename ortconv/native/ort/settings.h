@@ -15,6 +15,7 @@ constexpr const char* kImplementationEntry = "ortconv.implementation";
 constexpr const char* kChoicesEntry = "ortconv.choices";
 constexpr const char* kTuneEntry = "ortconv.tune";
 constexpr const char* kMatMulCompressedEntry = "ortconv.matmul_compressed";
+constexpr const char* kFourierEntry = "ortconv.fourier_operators";
 constexpr const char* kCpuOnlyEntry = "ortconv.cpu_only_operators";
 
 struct Settings {
@@ -23,8 +24,10 @@ struct Settings {
   // Nodes of MatMulCompressed and GatherMatMulCompressed are given to this library. Otherwise ONNX Runtime inlines
   // their function bodies, which any of its providers runs, also those for which this library has no kernels.
   bool matmul_compressed = true;
-  // The same for operators that have kernels for the CPU alone: Fourier transforms, QLinearConvolution, and transposed
-  // convolutions of 8-bit integers.
+  // The same for FourierTransform, ForwardSTFT, InverseSTFT and OverlapAdd.
+  bool fourier_operators = true;
+  // The same for operators that have kernels for the CPU alone: QLinearConvolution, and transposed convolutions of
+  // 8-bit integers.
   bool cpu_only_operators = true;
 
   // See ConvOptions.
@@ -35,8 +38,9 @@ struct Settings {
   static Settings read(const OrtApi* api, const OrtSessionOptions* options);
 
   friend bool operator<(const Settings& a, const Settings& b) {
-    return std::tie(a.tf32, a.matmul_compressed, a.cpu_only_operators, a.implementation, a.choices, a.tuning) <
-           std::tie(b.tf32, b.matmul_compressed, b.cpu_only_operators, b.implementation, b.choices, b.tuning);
+    return std::tie(a.tf32, a.matmul_compressed, a.fourier_operators, a.cpu_only_operators, a.implementation, a.choices,
+                    a.tuning) < std::tie(b.tf32, b.matmul_compressed, b.fourier_operators, b.cpu_only_operators,
+                                         b.implementation, b.choices, b.tuning);
   }
 };
 

@@ -1,7 +1,8 @@
 // Element types, their conversions, and the activation.
 //
 // ELEMENT is the type of X, W, B and Y: 0 float, 1 float16, 2 bfloat16; 3: float B and Y, 8-bit integer X and W, signed
-// according to X_SIGNED and W_SIGNED. 16-bit floats are converted here because NVRTC does not include cuda_fp16.h.
+// according to X_SIGNED and W_SIGNED; 4: double, of the Fourier kernels alone (see reals.h). 16-bit floats are
+// converted here because NVRTC does not include cuda_fp16.h.
 #pragma once
 
 #include "cuda/device/intrinsics.h"
@@ -11,6 +12,8 @@ namespace cuda {
 
 #if ELEMENT == 0 || ELEMENT == 3
 typedef float Element;
+#elif ELEMENT == 4
+typedef double Element;
 #else
 typedef unsigned short Element;
 #endif
@@ -41,7 +44,7 @@ __device__ inline float to_float(unsigned short bits) {
 
 // Rounds to nearest even.
 __device__ inline Element to_element(float value) {
-#if ELEMENT == 0 || ELEMENT == 3
+#if ELEMENT == 0 || ELEMENT == 3 || ELEMENT == 4
   return value;
 #elif ELEMENT == 1
   return half_of_float(value);
@@ -53,6 +56,8 @@ __device__ inline Element to_element(float value) {
   return static_cast<Element>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 #endif
 }
+
+#if ELEMENT != 4
 
 __device__ inline bool is_finite(Element value) {
   const float wide = to_float(value);
@@ -71,6 +76,8 @@ __device__ inline Element finish(float sum, float slope, float minimum, float ma
   return rounded;
 #endif
 }
+
+#endif
 
 }  // namespace cuda
 }  // namespace ortconv

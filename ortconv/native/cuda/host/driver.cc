@@ -52,6 +52,7 @@ Driver load() {
   // The functions under the plain names are those of before CUDA 4.
   bind(library, "cuCtxPushCurrent_v2", &driver.cuCtxPushCurrent);
   bind(library, "cuCtxPopCurrent_v2", &driver.cuCtxPopCurrent);
+  bind(library, "cuMemcpyHtoD_v2", &driver.cuMemcpyHtoD);
 
   driver.check(driver.cuInit(0), "cuInit");
   driver.check(driver.cuDriverGetVersion(&driver.version), "cuDriverGetVersion");

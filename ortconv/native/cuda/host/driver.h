@@ -2,6 +2,7 @@
 // loaded from the driver's library on first use.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 extern "C" {
@@ -46,6 +47,7 @@ struct Driver {
   int (*cuLaunchKernel)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** params,
                         void** extra);
+  int (*cuMemcpyHtoD)(unsigned long long to, const void* from, size_t bytes);
   int (*cuStreamSynchronize)(Stream stream);
   int (*cuThreadExchangeStreamCaptureMode)(int* mode);
 

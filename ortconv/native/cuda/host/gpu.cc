@@ -1,6 +1,7 @@
 #include "cuda/host/gpu.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "cuda/host/disk_cache.h"
 #include "cuda/host/error.h"
@@ -10,7 +11,8 @@ namespace {
 
 constexpr size_t kSharedBytesOfAll = 48 << 10;  // that any function may be launched with
 
-// Keeps a capture into a CUDA graph, by this or any other thread, from forbidding that a program is loaded.
+// Keeps a capture into a CUDA graph, by this or any other thread, from forbidding that a program is loaded or memory
+// copied.
 class CaptureTolerant {
  public:
   explicit CaptureTolerant(const Driver& driver) : driver_(driver) { exchange(); }
@@ -88,6 +90,12 @@ Function Gpu::function(const ProgramKey& key, const std::string& name, size_t sh
     loaded.shared_bytes = shared_bytes;
   }
   return loaded.function;
+}
+
+void Gpu::upload(void* to, const std::vector<unsigned char>& bytes) const {
+  const CaptureTolerant tolerant(driver_);
+  driver_.check(driver_.cuMemcpyHtoD(reinterpret_cast<std::uintptr_t>(to), bytes.data(), bytes.size()), "cuMemcpyHtoD");
+  driver_.check(driver_.cuStreamSynchronize(nullptr), "cuStreamSynchronize");
 }
 
 Module Gpu::load(const ProgramKey& program) const {

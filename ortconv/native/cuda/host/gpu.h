@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "cuda/host/driver.h"
 #include "cuda/host/nvrtc.h"
@@ -25,6 +26,9 @@ class Gpu {
   // Returns a function of a program that may be launched with so much dynamic shared memory. The program is compiled,
   // or found on the disk, and loaded when it is asked for first. The GPU's context is current.
   Function function(const ProgramKey& program, const std::string& name, size_t shared_bytes);
+
+  // Copies to the GPU's memory, and waits until the bytes are there. The GPU's context is current.
+  void upload(void* to, const std::vector<unsigned char>& bytes) const;
 
   // Makes the GPU's primary context, in which ONNX Runtime works, current in this thread for as long as it lives.
   class Current {

@@ -1,5 +1,5 @@
 // Plans of convolutions on CUDA: which kernels to launch, with which grids and arguments, as plain values. MatMulNBits
-// has plans of its own, see compressed_plan.h.
+// and the Fourier operators have plans of their own, see compressed_plan.h and fourier_plan.h.
 //
 // Planning is pure: it uses neither a driver nor ONNX Runtime. ort/ launches a plan on a stream; the tests run it on
 // the CPU. Supported are float, float16 and bfloat16, and (forward) convolutions of 8-bit integers.
@@ -43,7 +43,8 @@ struct Options {
 
 // The memory that a pointer in a kernel's arguments refers to. X, W, B, Residual and Y are the node's tensors; W is
 // given even where there are packed weights. In place of W, MatMulNBits has Codes, Scales, and Zeros or Table, and with
-// experts Index. Integer convolutions have XScale and Scales, and optionally XZero and Zeros.
+// experts Index. Integer convolutions have XScale and Scales, and optionally XZero and Zeros. Fourier transforms have
+// Window, Gains and Sines where the operator has these inputs, and Tables (see fourier_tables.h).
 enum class Buffer {
   kX,
   kW,
@@ -54,6 +55,10 @@ enum class Buffer {
   kZeros,
   kTable,
   kIndex,
+  kWindow,
+  kGains,
+  kSines,
+  kTables,
   kPacked,
   kB,
   kResidual,

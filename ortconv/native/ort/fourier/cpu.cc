@@ -172,23 +172,6 @@ class TransformKernel : public Kernel {
 
 }  // namespace
 
-const OrtValue* input_of(const OrtApi* api, const OrtKernelContext* context, size_t index) {
-  size_t count = 0;
-  invoke<abi::KernelContextGetInputCount>(api, context, &count);
-  const OrtValue* value = nullptr;
-  if (index < count) invoke<abi::KernelContextGetInput>(api, context, index, &value);
-  return value;
-}
-
-int64_t integer_of(const OrtApi* api, const OrtValue* input, const char* name, int64_t otherwise) {
-  if (input == nullptr) return otherwise;
-  const Shape shape = shape_of(api, input);
-  if (!shape.empty() && shape != Shape{1}) {
-    fail("input ", name, " has shape ", to_string(shape), "; allowed: a scalar.");
-  }
-  return *elements_of<int64_t>(api, input);
-}
-
 std::unique_ptr<Kernel> make_stft_kernel(const OrtApi* api, const std::string& subject, DataType dtype, FourierOp op,
                                          const StftAttributes& attributes, const StftConstants& constants) {
   return kernels::with_float_type(dtype, [&](auto zero) -> std::unique_ptr<Kernel> {

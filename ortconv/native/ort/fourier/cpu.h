@@ -12,12 +12,6 @@
 
 namespace ortconv {
 
-// An input of a run; null where the node has none.
-const OrtValue* input_of(const OrtApi* api, const OrtKernelContext* context, size_t index);
-
-// The integer that an input holds, a scalar of int64; `otherwise` where it is absent. `name` is that of messages.
-int64_t integer_of(const OrtApi* api, const OrtValue* input, const char* name, int64_t otherwise);
-
 // Window and gains of short-time transforms, as numbers that the element type has. No gains: OverlapAdd.
 struct StftConstants {
   std::vector<double> window, gains;

@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ort/abi/boundary.h"
+#include "ort/abi/tensors.h"
 
 namespace ortconv {
 namespace {
@@ -67,6 +69,23 @@ int64_t reach_of(int64_t frames, int64_t hop, int64_t taps) {
 }
 
 }  // namespace
+
+const OrtValue* input_of(const OrtApi* api, const OrtKernelContext* context, size_t index) {
+  size_t count = 0;
+  invoke<abi::KernelContextGetInputCount>(api, context, &count);
+  const OrtValue* value = nullptr;
+  if (index < count) invoke<abi::KernelContextGetInput>(api, context, index, &value);
+  return value;
+}
+
+int64_t integer_of(const OrtApi* api, const OrtValue* input, const char* name, int64_t otherwise) {
+  if (input == nullptr) return otherwise;
+  const Shape shape = shape_of(api, input);
+  if (!shape.empty() && shape != Shape{1}) {
+    fail("input ", name, " has shape ", to_string(shape), "; allowed: a scalar.");
+  }
+  return *static_cast<const int64_t*>(data_of(api, input));
+}
 
 size_t FourierIndices::count(FourierOp op) {
   switch (op) {

@@ -8,6 +8,7 @@
 
 #include "kernels/fourier/stft.h"
 #include "ops/conv_params.h"
+#include "ort/abi/abi.h"
 #include "ort/abi/attributes.h"
 #include "ort/fourier/op.h"
 
@@ -20,6 +21,12 @@ struct FourierIndices {
   static size_t count(FourierOp op);
   static bool is_optional(FourierOp op, size_t index);
 };
+
+// An input of a run; null where the node has none.
+const OrtValue* input_of(const OrtApi* api, const OrtKernelContext* context, size_t index);
+
+// The integer that an input holds, a scalar of int64; `otherwise` where it is absent. `name` is that of messages.
+int64_t integer_of(const OrtApi* api, const OrtValue* input, const char* name, int64_t otherwise);
 
 // The longest transform: its tables are gigabytes.
 constexpr int64_t kLongestTransform = 1 << 27;

@@ -58,9 +58,12 @@ struct FourierCustomOp : CustomOp {
     GetName = [](const OrtCustomOp* self) { return name_of(of(self).op); };
     GetExecutionProviderType = [](const OrtCustomOp* self) { return of(self).provider.name; };
     GetInputTypeCount = [](const OrtCustomOp* self) { return FourierIndices::count(of(self).op); };
+    // The length decides the shape of the result.
+    GetInputMemoryType = [](const OrtCustomOp* self, size_t index) {
+      return of(self).is_length(index) ? abi::kMemTypeCpuInput : abi::kMemTypeDefault;
+    };
     GetInputType = [](const OrtCustomOp* self, size_t index) {
-      const bool is_length = of(self).op == FourierOp::kTransform && index == FourierIndices::kLength;
-      return static_cast<int>(is_length ? DataType::kInt64 : of(self).dtype);
+      return static_cast<int>(of(self).is_length(index) ? DataType::kInt64 : of(self).dtype);
     };
     GetInputCharacteristic = [](const OrtCustomOp* self, size_t index) {
       return FourierIndices::is_optional(of(self).op, index) ? abi::kOptional : abi::kRequired;
@@ -77,6 +80,8 @@ struct FourierCustomOp : CustomOp {
     };
   }
 
+  bool is_length(size_t index) const { return op == FourierOp::kTransform && index == FourierIndices::kLength; }
+
   static const FourierCustomOp& of(const OrtCustomOp* self) { return *static_cast<const FourierCustomOp*>(self); }
 };
 
@@ -84,7 +89,7 @@ struct FourierCustomOp : CustomOp {
 
 CustomOps fourier_ops(const OrtApi* api, const Settings& settings) {
   CustomOps ops;
-  if (!settings.cpu_only_operators) return ops;
+  if (!settings.fourier_operators) return ops;
   for (const Provider& provider : providers()) {
     if (provider.make_fourier == nullptr) continue;
     for (const FourierOp op : kFourierOps) {

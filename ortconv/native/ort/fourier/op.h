@@ -23,8 +23,10 @@ struct FourierCreation {
   std::string subject;  // how messages name the node
 };
 
-// Reads and checks the attributes, and makes the plan of a transform whose length is known.
+// Both read and check the attributes, and make the plan of a transform whose length is known. The CUDA kernel also
+// compiles what a run needs when all sizes are known.
 std::unique_ptr<Kernel> make_fourier_kernel(const FourierCreation& creation);
+std::unique_ptr<Kernel> make_cuda_fourier_kernel(const FourierCreation& creation);
 
 // The element types, for every provider.
 constexpr DataType kFourierTypes[] = {DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBfloat16};

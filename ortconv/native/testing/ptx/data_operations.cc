@@ -110,7 +110,7 @@ void add_data_operations(Operations* all) {
   auto& operations = *all;
   for (const char* type : {"b16", "u16", "s16"}) add_moves<uint16_t>(type, 'h', all);
   for (const char* type : {"b32", "u32", "s32", "f32"}) add_moves<uint32_t>(type, 'w', all);
-  for (const char* type : {"b64", "u64", "s64"}) add_moves<uint64_t>(type, 'd', all);
+  for (const char* type : {"b64", "u64", "s64", "f64"}) add_moves<uint64_t>(type, 'd', all);
   operations["mov.pred"] = {"p,p", move_predicate};
   operations["cvta.to.global.u64"] = {"d,d", unary<uint64_t, uint64_t, Same>};
   operations["mov.b32 }"] = {"w,{h,h}", binary<uint32_t, uint16_t, uint16_t, Joined<uint32_t, uint16_t>>};

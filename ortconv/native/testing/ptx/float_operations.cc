@@ -13,6 +13,7 @@ ORTCONV_PTX_FUNCTION(Add, (T a, T b), a + b);
 ORTCONV_PTX_FUNCTION(Subtract, (T a, T b), a - b);
 ORTCONV_PTX_FUNCTION(Multiply, (T a, T b), a* b);
 ORTCONV_PTX_FUNCTION(MultiplyAdd, (T a, T b, T c), std::fma(a, b, c));
+ORTCONV_PTX_FUNCTION(Negate, (T a), -a);
 ORTCONV_PTX_FUNCTION(Equal, (T a, T b), a == b);
 ORTCONV_PTX_FUNCTION(NotEqual, (T a, T b), a<b || a> b);
 ORTCONV_PTX_FUNCTION(Less, (T a, T b), a < b);
@@ -25,6 +26,12 @@ ORTCONV_PTX_FUNCTION(NotEqualOrNan, (T a, T b), !(a == b));
 
 struct IntegerToFloat {
   float operator()(int32_t a) const { return static_cast<float>(a); }
+};
+struct DoubleToFloat {
+  float operator()(double a) const { return static_cast<float>(a); }
+};
+struct FloatToDouble {
+  double operator()(float a) const { return a; }
 };
 struct HalfToFloat {
   float operator()(uint16_t bits) const { return half_to_float(bits); }
@@ -123,8 +130,14 @@ void add_float_operations(Operations* all) {
     operations[std::string("add") + rounding + ".f32"] = {"w,w,w", binary<float, float, float, Add>};
     operations[std::string("sub") + rounding + ".f32"] = {"w,w,w", binary<float, float, float, Subtract>};
     operations[std::string("mul") + rounding + ".f32"] = {"w,w,w", binary<float, float, float, Multiply>};
+    operations[std::string("add") + rounding + ".f64"] = {"d,d,d", binary<double, double, double, Add>};
+    operations[std::string("sub") + rounding + ".f64"] = {"d,d,d", binary<double, double, double, Subtract>};
+    operations[std::string("mul") + rounding + ".f64"] = {"d,d,d", binary<double, double, double, Multiply>};
   }
   operations["fma.rn.f32"] = {"w,w,w,w", ternary<float, float, float, float, MultiplyAdd>};
+  operations["fma.rn.f64"] = {"d,d,d,d", ternary<double, double, double, double, MultiplyAdd>};
+  operations["neg.f32"] = {"w,w", unary<float, float, Negate>};
+  operations["neg.f64"] = {"d,d", unary<double, double, Negate>};
   operations["setp.eq.f32"] = {"p,w,w", compare<float, Equal>};
   operations["setp.ne.f32"] = {"p,w,w", compare<float, NotEqual>};
   operations["setp.neu.f32"] = {"p,w,w", compare<float, NotEqualOrNan>};
@@ -137,6 +150,8 @@ void add_float_operations(Operations* all) {
   operations["sub.f16x2"] = {"w,w,w", binary<uint32_t, uint32_t, uint32_t, SubtractHalves>};
   operations["mul.f16x2"] = {"w,w,w", binary<uint32_t, uint32_t, uint32_t, MultiplyHalves>};
   operations["fma.rn.bf16x2"] = {"w,w,w,w", ternary<uint32_t, uint32_t, uint32_t, uint32_t, MultiplyAddBfloats>};
+  operations["cvt.f64.f32"] = {"d,w", unary<double, float, FloatToDouble>};
+  operations["cvt.rn.f32.f64"] = {"w,d", unary<float, double, DoubleToFloat>};
   operations["cvt.f32.f16"] = {"w,h", unary<float, uint16_t, HalfToFloat>};
   operations["cvt.rn.f32.s32"] = {"w,w", unary<float, int32_t, IntegerToFloat>};
   operations["cvt.rn.f16.f32"] = {"h,w", unary<uint16_t, float, FloatToHalf>};

@@ -32,6 +32,7 @@ struct MultiplyWide {
 
 struct MultiplyHigh {
   uint32_t operator()(uint32_t a, uint32_t b) const { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }
+  int32_t operator()(int32_t a, int32_t b) const { return static_cast<int32_t>(int64_t{a} * b >> 32); }
 };
 
 // Shifts by the width or more leave zeros, or the sign.
@@ -140,6 +141,7 @@ void add_integer_operations(Operations* all) {
   add_arithmetic<int64_t>("s64", 'd', all);
   auto& operations = *all;
   operations["mul.hi.u32"] = {"w,w,w", binary<uint32_t, uint32_t, uint32_t, MultiplyHigh>};
+  operations["mul.hi.s32"] = {"w,w,w", binary<int32_t, int32_t, int32_t, MultiplyHigh>};
   operations["mul.wide.u16"] = {"w,h,h", binary<uint32_t, uint16_t, uint16_t, MultiplyWide<uint32_t>>};
   operations["mul.wide.s16"] = {"w,h,h", binary<int32_t, int16_t, int16_t, MultiplyWide<int32_t>>};
   operations["mul.wide.u32"] = {"d,w,w", binary<uint64_t, uint32_t, uint32_t, MultiplyWide<uint64_t>>};

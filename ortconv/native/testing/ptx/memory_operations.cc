@@ -233,7 +233,7 @@ template <Space kSpace>
 void add_space(Operations* all) {
   for (const char* type : {"u16", "b16"}) add_of_type<kSpace, uint16_t, uint16_t>(type, 'h', all);
   for (const char* type : {"u32", "b32", "s32", "f32"}) add_of_type<kSpace, uint32_t, uint32_t>(type, 'w', all);
-  for (const char* type : {"u64", "b64", "s64"}) add_of_type<kSpace, uint64_t, uint64_t>(type, 'd', all);
+  for (const char* type : {"u64", "b64", "s64", "f64"}) add_of_type<kSpace, uint64_t, uint64_t>(type, 'd', all);
   for (const char* type : {"u8", "b8"}) add_of_type<kSpace, uint8_t, uint16_t>(type, 'h', all);
   add_of_type<kSpace, int8_t, int16_t>("s8", 'h', all);
   for (const char* type : {"u32", "b32"}) add_wide<kSpace, uint32_t, uint64_t>(type, 'd', all);

@@ -140,7 +140,7 @@ class Parser {
   void define_registers(const std::vector<std::string>& tokens) {
     static const std::map<std::string, char> types = {{".pred", 'p'}, {".b16", 'h'}, {".f16", 'h'}, {".u16", 'h'},
                                                       {".b32", 'w'},  {".f32", 'w'}, {".u32", 'w'}, {".s32", 'w'},
-                                                      {".b64", 'd'},  {".u64", 'd'}, {".s64", 'd'}};
+                                                      {".b64", 'd'},  {".f64", 'd'}, {".u64", 'd'}, {".s64", 'd'}};
     const auto type = types.find(tokens[1]);
     if (type == types.end()) unknown("an unknown type of registers");
     if (tokens.size() == 4) {

@@ -37,12 +37,15 @@ TEST(registration_declares_memory_and_types) {
   OrtSessionOptions options;
   const auto ops = registered(&options);
   size_t cuda = 0, products = 0, gathering = 0, codebooks = 0, integer_convs = 0;
-  size_t fourier = 0, quantized = 0;  // on the CPU alone
+  size_t fourier = 0;
+  size_t quantized = 0;  // on the CPU alone
   for (const OrtCustomOp* const op : ops) {
     const std::string name = op->GetName(op);
     if (name == "ForwardSTFT" || name == "InverseSTFT" || name == "OverlapAdd" || name == "FourierTransform") {
-      EXPECT(std::string(op->GetExecutionProviderType(op)) == "CPUExecutionProvider", name);
       EXPECT(op->GetInputCharacteristic(op, 0) == 0, name);
+      const bool has_length = name == "FourierTransform";
+      EXPECT(op->GetInputMemoryType(op, 0) == 0, name);
+      EXPECT(op->GetInputMemoryType(op, 1) == (has_length ? -2 : 0), name);
       ++fourier;
       continue;
     }
@@ -79,8 +82,8 @@ TEST(registration_declares_memory_and_types) {
   EXPECT(products == 10 * std::size(kMatMulTypes), products);
   EXPECT(gathering == 10 * std::size(kMatMulTypes), gathering);
   EXPECT(codebooks == 4 * std::size(kMatMulTypes), codebooks);
-  EXPECT(integer_convs == 8, integer_convs);  // of two types of data and two of weights
-  EXPECT(fourier == 4 * std::size(kFourierTypes), fourier);
+  EXPECT(integer_convs == 8, integer_convs);                     // of two types of data and two of weights
+  EXPECT(fourier == 2 * 4 * std::size(kFourierTypes), fourier);  // four operators on two providers
   EXPECT(quantized == 4 + 8 + 8 + 8, quantized);  // of two types of data, two of weights, and two of results
   EXPECT(ops.size() == 4 * std::size(kDataTypes) + 12 + products + gathering + integer_convs + fourier + quantized,
          ops.size());

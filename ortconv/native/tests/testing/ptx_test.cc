@@ -22,6 +22,7 @@ TEST(integers) {
   expect_result("add.s32 %r10, -5, 3;", 0xfffffffe);
   expect_result("mul.lo.s32 %r10, 65537, 65537;", 131073);
   expect_result("mul.hi.u32 %r10, 0x80000001, 6;", 3);
+  expect_result("mul.hi.s32 %r10, -3, 0x40000000;", 0xffffffff);
   expect_result("mad.lo.s32 %r10, -3, 7, 1;", 0xffffffec);
   expect_result("div.s32 %r10, -7, 2;", 0xfffffffd);
   expect_result("rem.s32 %r10, -7, 2;", 0xffffffff);
@@ -62,6 +63,29 @@ TEST(floats) {
   expect_result("setp.nan.f32 %p10, 0f7FC00000, 0f0;\nselp.b32 %r10, 1, 0, %p10;", 1);
   expect_result("setp.lt.f32 %p10, 0f7FC00000, 0f3F800000;\nselp.b32 %r10, 1, 0, %p10;", 0);
   expect_result("setp.neu.f32 %p10, 0f7FC00000, 0f3F800000;\nselp.b32 %r10, 1, 0, %p10;", 1);
+}
+
+TEST(doubles) {
+  const auto expect_high = [](const std::string& body, uint32_t high) {
+    expect_result(body + "\nmov.b64 {%r11, %r10}, %rd10;", high);
+  };
+  const auto expect_low = [](const std::string& body, uint32_t low) {
+    expect_result(body + "\nmov.b64 {%r10, %r11}, %rd10;", low);
+  };
+  const std::string one = "0d3FF0000000000000", half_unit = "0d3CA0000000000000", next = "0d3FF0000000000001";
+  expect_low("add.f64 %rd10, " + one + ", " + half_unit + ";", 0);  // 1 + 2^-53: a tie, to even
+  expect_low("add.rn.f64 %rd10, " + next + ", " + half_unit + ";", 2);
+  expect_high("sub.f64 %rd10, " + one + ", 0d4008000000000000;", 0xc0000000);
+  expect_high("mul.f64 %rd10, 0d4008000000000000, 0dC000000000000000;", 0xc0180000);
+  // (1 + 2^-27)^2 - (1 + 2^-26) is lost where the product is rounded first.
+  expect_high("fma.rn.f64 %rd10, 0d3FF0000002000000, 0d3FF0000002000000, 0dBFF0000004000000;", 0x3c900000);
+  expect_high("neg.f64 %rd10, " + one + ";", 0xbff00000);
+  expect_high("mov.f64 %rd10, " + one + ";", 0x3ff00000);
+  expect_high("setp.eq.s32 %p10, 1, 1;\nselp.f64 %rd10, " + half_unit + ", " + one + ", %p10;", 0x3ca00000);
+  expect_high("st.global.f64 [%rd1], " + one + ";\nld.global.f64 %rd10, [%rd1];", 0x3ff00000);
+  expect_high("cvt.f64.f32 %rd10, 0fBF800000;", 0xbff00000);
+  expect_result("cvt.rn.f32.f64 %r10, 0d3FF0000010000000;", 0x3f800000);  // 1 + 2^-24: a tie, to even
+  expect_result("neg.f32 %r10, 0f00000000;", 0x80000000);
 }
 
 TEST(conversions) {
