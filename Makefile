@@ -264,7 +264,7 @@ $(CUDA)/run: $(CUDA)/.installed
 # packages are no errors.
 cuda-test: $(CUDA)/run
 	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default -n $(JOBS) tests/cuda/test_conformance.py \
-		tests/cuda/test_products.py tests/cuda/test_integer_convs.py
+		tests/cuda/test_products.py tests/cuda/test_integer_convs.py tests/cuda/test_quantized_convs.py
 	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default tests/cuda/test_sessions.py
 
 cuda-bench: $(CUDA)/run

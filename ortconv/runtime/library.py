@@ -117,8 +117,7 @@ def register(session_options: Any) -> None:
     float32 in TF32, which they do not by default. With ``ortconv.matmul_compressed`` = "0", ONNX Runtime inlines the
     function bodies of the products by compressed weights, which any provider runs; the operators themselves have
     kernels for the CPU and CUDA providers. ``ortconv.cpu_only_operators`` = "0" does the same for operators that have
-    kernels for the CPU provider alone: Fourier transforms, QLinearConvolution, and transposed convolutions of 8-bit
-    integers.
+    kernels for the CPU provider alone: Fourier transforms.
 
     Each entry of ours has an environment variable, which counts where there is no entry, for programs that pass none
     on: ``ORTCONV_CUDA_USE_TF32`` for ``ortconv.cuda.use_tf32``, and so on.

@@ -23,8 +23,7 @@ struct Settings {
   // Nodes of MatMulCompressed and GatherMatMulCompressed are given to this library. Otherwise ONNX Runtime inlines
   // their function bodies, which any of its providers runs, also those for which this library has no kernels.
   bool matmul_compressed = true;
-  // The same for operators that have kernels for the CPU alone: Fourier transforms, QLinearConvolution, and transposed
-  // convolutions of 8-bit integers.
+  // The same for operators that have kernels for the CPU alone: Fourier transforms.
   bool cpu_only_operators = true;
 
   // See ConvOptions.
