@@ -231,12 +231,13 @@ cuda-emulated: $(INSTALLED)
 cuda-ptx: $(INSTALLED)
 	$(BIN)/cmake -S ortconv/native -B build/native -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DORTCONV_BUILD_TESTS=ON
 	$(BIN)/cmake --build build/native --target cuda_ptx_test cuda_plan_ptx_test cuda_compressed_ptx_test \
-		cuda_integer_ptx_test cuda_fourier_ptx_test cuda_kernel_ptx_test ortconv_emulated_ptx
+		cuda_integer_ptx_test cuda_quantized_ptx_test cuda_fourier_ptx_test cuda_kernel_ptx_test \
+		ortconv_emulated_ptx
 	$(BIN)/python -c 'from tests.cuda_sources.nvrtc import library; print(library()._name)' > build/native/nvrtc_path
 	export ORTCONV_PTX_NVRTC="$$(cat build/native/nvrtc_path)" ORTCONV_CUDA_CACHE=$(abspath build/native/cuda_cache) && \
 		build/native/tests/cuda_ptx_test && build/native/tests/cuda_plan_ptx_test && \
 		build/native/tests/cuda_compressed_ptx_test && build/native/tests/cuda_integer_ptx_test && \
-		build/native/tests/cuda_fourier_ptx_test && \
+		build/native/tests/cuda_quantized_ptx_test && build/native/tests/cuda_fourier_ptx_test && \
 		build/native/tests/cuda_kernel_ptx_test && ORTCONV_TEST_CUDA=emulated \
 		ORTCONV_LIBRARY=$(abspath build/native/libortconv_ops_emulated_ptx.so) $(BIN)/python -m pytest -n $(JOBS) tests/cuda
 
@@ -265,7 +266,8 @@ $(CUDA)/run: $(CUDA)/.installed
 # packages are no errors.
 cuda-test: $(CUDA)/run
 	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default -n $(JOBS) tests/cuda/test_conformance.py \
-		tests/cuda/test_products.py tests/cuda/test_integer_convs.py tests/cuda/test_fourier.py
+		tests/cuda/test_products.py tests/cuda/test_integer_convs.py tests/cuda/test_quantized_convs.py \
+		tests/cuda/test_fourier.py
 	cd $< && ORTCONV_TEST_CUDA=required ../venv/bin/python -P -m pytest -W default tests/cuda/test_sessions.py
 
 cuda-bench: $(CUDA)/run

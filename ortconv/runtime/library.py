@@ -16,7 +16,6 @@ from ortconv.errors import PluginError
 from ortconv.runtime import cuda
 
 __all__ = [
-    "CPU_ONLY_ENTRY",
     "FOURIER_ENTRY",
     "LIBRARY_VARIABLE",
     "MATMUL_COMPRESSED_ENTRY",
@@ -42,9 +41,6 @@ MATMUL_COMPRESSED_ENTRY = "ortconv.matmul_compressed"
 
 FOURIER_ENTRY = "ortconv.fourier_operators"
 """Session config entry: with "0", the function bodies of the Fourier operators run; the default is "1"."""
-
-CPU_ONLY_ENTRY = "ortconv.cpu_only_operators"
-"""Session config entry: with "0", the function bodies of operators without CUDA kernels run; the default is "1"."""
 
 _FILE_NAMES = {"win32": "ortconv_ops.dll", "darwin": "libortconv_ops.dylib"}
 
@@ -120,9 +116,7 @@ def register(session_options: Any) -> None:
     Session config entries that must be set before: with ``ortconv.cuda.use_tf32`` = "1", CUDA kernels may multiply
     float32 in TF32, which they do not by default. With ``ortconv.matmul_compressed`` = "0", ONNX Runtime inlines the
     function bodies of the products by compressed weights, which any provider runs; the operators themselves have
-    kernels for the CPU and CUDA providers. ``ortconv.fourier_operators`` = "0" does the same for Fourier transforms,
-    and ``ortconv.cpu_only_operators`` = "0" for operators that have kernels for the CPU provider alone:
-    QLinearConvolution, and transposed convolutions of 8-bit integers.
+    kernels for the CPU and CUDA providers. ``ortconv.fourier_operators`` = "0" does the same for Fourier transforms.
 
     Each entry of ours has an environment variable, which counts where there is no entry, for programs that pass none
     on: ``ORTCONV_CUDA_USE_TF32`` for ``ortconv.cuda.use_tf32``, and so on.

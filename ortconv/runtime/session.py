@@ -132,8 +132,6 @@ class InferenceSession(onnxruntime.InferenceSession):  # type: ignore[misc]  # o
             self._create_with_python_ops(_own(model_or_path, model), sess_options, more)
             return
         lacks_bodies = model is not None and needs_plugin(model)
-        if sess_options is None and not lacks_bodies and cuda.is_requested(more["providers"]):
-            options.add_session_config_entry(library.CPU_ONLY_ENTRY, "0")  # CUDA runs the bodies
         del model  # which may be large, and ONNX Runtime reads it again
         source = self._loadable(model_or_path) if isinstance(model_or_path, onnx.ModelProto) else model_or_path
         if backend == "native":

@@ -12,7 +12,7 @@ import pytest
 import ortconv
 from benchmarks import answers
 from benchmarks.shapes import SHAPES, Shape
-from tests import oracle
+from tests import folders, oracle
 from tests.conformance import test_vectors as vectors
 from tests.cuda import device, problems
 from tests.operators.convolutions import CASES, DTYPES, Case
@@ -54,7 +54,7 @@ def test_vector(vector: Mapping[str, Any], library: str) -> None:
         expected = vectors.array(vector, mode)
         if expected is None:
             continue
-        source = vectors.FOLDER / vector["source"]
+        source = folders.VECTORS / vector["source"]
         model = ortconv.conversion(source, semantics=mode, target="plugin").to_proto()
         (result,) = device.session(model).run(None, feeds)
         assert_matches(result, expected, EXACT, f"{vector['id']} ({vector['runtime']}) {mode}")

@@ -62,7 +62,9 @@ def test_program_compiles(sm: int, source: str, options: tuple[str, ...]) -> Non
 def test_direct_kernel_compiles(sm: int) -> None:
     for element in range(3):
         _check(sm, "direct", (f"-DELEMENT={element}", "-DACTIVATE=1"))
-    _check(sm, "direct", ("-DELEMENT=3", "-DX_SIGNED=0", "-DW_SIGNED=1", "-DACTIVATE=0"))
+    integers = ("-DELEMENT=3", "-DX_SIGNED=0", "-DW_SIGNED=1")
+    _check(sm, "direct", (*integers, "-DACTIVATE=0", "-DQUANTIZED=0"))
+    _check(sm, "direct", (*integers, "-DACTIVATE=1", "-DQUANTIZED=1", "-DY_SIGNED=1"))
 
 
 @pytest.mark.parametrize("sm", SMS)

@@ -17,7 +17,6 @@ import ortconv
 from ortconv.opset.ops.qlinear_convolution import QLINEAR_CONVOLUTION
 from ortconv.opset.reference.evaluator import OP_RUNS
 from ortconv.runtime import choices
-from ortconv.runtime.library import CPU_ONLY_ENTRY
 from tests.operators.integer_convs import KINDS
 from tests.operators.integer_nodes import assert_refused, zeros
 from tests.operators.native import quiet
@@ -153,15 +152,6 @@ def test_kernel_runs_and_not_the_body(library: str, tmp_path: Any) -> None:
     ortconv.InferenceSession(model(PLAIN, given, CONSTANTS), options, providers=["CPUExecutionProvider"])
     nodes = onnx.load(tmp_path / "optimized.onnx").graph.node
     assert [node.op_type for node in nodes] == [QLINEAR_CONVOLUTION.name]
-
-
-def test_entry_leaves_the_op_to_its_body(library: str, tmp_path: Any) -> None:
-    given, options = tensors(PLAIN, PLAIN_KINDS), quiet()
-    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
-    options.add_session_config_entry(CPU_ONLY_ENTRY, "0")
-    session = ortconv.InferenceSession(model(PLAIN, given, CONSTANTS), options, providers=["CPUExecutionProvider"])
-    assert QLINEAR_CONVOLUTION.name not in {node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node}
-    assert_equal(PLAIN, given, session.run(None, {"X": given["X"]})[0])
 
 
 def test_shapes_are_inferred(library: str) -> None:

@@ -19,7 +19,7 @@ const std::vector<Provider>& providers() {
        make_cuda_matmul_kernel,
        make_cuda_integer_conv_kernel,
        make_cuda_fourier_kernel,
-       nullptr},
+       make_cuda_quantized_kernel},
   };
   return all;
 }

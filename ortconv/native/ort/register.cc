@@ -59,7 +59,6 @@ std::vector<std::pair<const char*, std::string>> marked_entries(const Settings& 
   return {entry(kTf32Entry, settings.tf32 ? "1" : "0"),
           entry(kMatMulCompressedEntry, settings.matmul_compressed ? "1" : "0"),
           entry(kFourierEntry, settings.fourier_operators ? "1" : "0"),
-          entry(kCpuOnlyEntry, settings.cpu_only_operators ? "1" : "0"),
           entry(kImplementationEntry, settings.implementation),
           entry(kChoicesEntry, settings.choices),
           entry(kTuneEntry, settings.tuning)};

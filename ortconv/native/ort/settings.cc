@@ -91,7 +91,6 @@ Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
   settings.tf32 = flag_entry(api, options, kTf32Entry, settings.tf32);
   settings.matmul_compressed = flag_entry(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
   settings.fourier_operators = flag_entry(api, options, kFourierEntry, settings.fourier_operators);
-  settings.cpu_only_operators = flag_entry(api, options, kCpuOnlyEntry, settings.cpu_only_operators);
   settings.implementation = implementation_setting(api, options);
   settings.choices = setting(api, options, kChoicesEntry).value;
   settings.tuning = setting(api, options, kTuneEntry).value;

@@ -16,7 +16,6 @@ constexpr const char* kChoicesEntry = "ortconv.choices";
 constexpr const char* kTuneEntry = "ortconv.tune";
 constexpr const char* kMatMulCompressedEntry = "ortconv.matmul_compressed";
 constexpr const char* kFourierEntry = "ortconv.fourier_operators";
-constexpr const char* kCpuOnlyEntry = "ortconv.cpu_only_operators";
 
 struct Settings {
   bool tf32 = false;  // float products may be formed in TF32 on a GPU
@@ -26,9 +25,6 @@ struct Settings {
   bool matmul_compressed = true;
   // The same for FourierTransform, ForwardSTFT, InverseSTFT and OverlapAdd.
   bool fourier_operators = true;
-  // The same for operators that have kernels for the CPU alone: QLinearConvolution, and transposed convolutions of
-  // 8-bit integers.
-  bool cpu_only_operators = true;
 
   // See ConvOptions.
   std::string implementation, choices, tuning;
@@ -38,9 +34,8 @@ struct Settings {
   static Settings read(const OrtApi* api, const OrtSessionOptions* options);
 
   friend bool operator<(const Settings& a, const Settings& b) {
-    return std::tie(a.tf32, a.matmul_compressed, a.fourier_operators, a.cpu_only_operators, a.implementation, a.choices,
-                    a.tuning) < std::tie(b.tf32, b.matmul_compressed, b.fourier_operators, b.cpu_only_operators,
-                                         b.implementation, b.choices, b.tuning);
+    return std::tie(a.tf32, a.matmul_compressed, a.fourier_operators, a.implementation, a.choices, a.tuning) <
+           std::tie(b.tf32, b.matmul_compressed, b.fourier_operators, b.implementation, b.choices, b.tuning);
   }
 };
 

@@ -7,6 +7,7 @@
 // weights of a row in registers. Otherwise 0. UNIT: neighbouring taps are adjacent in src.
 
 #include "cuda/device/divide.h"
+#include "cuda/device/result.h"
 #include "cuda/device/values.h"
 #include "cuda/params/convolution.h"
 
@@ -153,11 +154,11 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
 
   const int oc = tile * kTileChannels + (DST_CHANNELS ? lane : 0);
   if (oc >= oc_all) return;
-  const Element* const bias = static_cast<const Element*>(p.bias);
-  const float start = bias != nullptr ? to_float(bias[oc]) : 0.0f;
+  const Channel channel = channel_of(p, oc);
+  const Epilogue epilogue(p);
   const Values values(p, oc);
   const SrcElement* const src = static_cast<const SrcElement*>(p.src) + image * p.src_n + oc / ocg * (icg * p.src_c);
-  Element* const dst = static_cast<Element*>(p.dst) + image * p.dst_n + oc * p.dst_c;
+  DstElement* const dst = static_cast<DstElement*>(p.dst);
   const Factor* const own_weights = weights + (DST_CHANNELS ? lane : 0);
   const Axis& last = p.axis[kLast];
   const int stride = static_cast<int>(last.stride), ker = static_cast<int>(last.ker);
@@ -196,7 +197,7 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
 #pragma unroll
         for (int q = 0; q < kTogether; ++q) {
 #pragma unroll
-          for (int r = 0; r < kPhases; ++r) sums[q][r] = values.start(start);
+          for (int r = 0; r < kPhases; ++r) sums[q][r] = values.start(channel.bias);
         }
         int i[kAxes];
 #pragma unroll
@@ -226,11 +227,13 @@ KERNEL(depthwise, ortconv::cuda::Depthwise, ortconv::cuda::kThreads, KER ? 5 : 8
           if (j + q * row_lanes >= end) break;
           const int position = params.position_first + j + q * row_lanes;
           const int y = position * last_phases + phase - (kTransposed ? static_cast<int>(last.pad) : 0);
-          Element* const to = dst + to_row + y * last.dst_step;
+          const long long in_image = oc * p.dst_c + to_row + y * last.dst_step;
+          const Place first_place = {image * p.dst_n + in_image, in_image};
 #pragma unroll
           for (int r = 0; r < kPhases; ++r) {
             if (phase + r < last_phases && static_cast<unsigned>(y + r) < static_cast<unsigned>(last.dst_size)) {
-              to[r * last.dst_step] = finish(values.end(sums[q][r], start), p.slope, p.minimum, p.maximum);
+              const Place place = {first_place.at + r * last.dst_step, first_place.in_image + r * last.dst_step};
+              dst[place.at] = epilogue.result(p, channel, sums[q][r], place);
             }
           }
         }

@@ -1,8 +1,9 @@
 // Element types, their conversions, and the activation.
 //
-// ELEMENT is the type of X, W, B and Y: 0 float, 1 float16, 2 bfloat16; 3: float B and Y, 8-bit integer X and W, signed
-// according to X_SIGNED and W_SIGNED; 4: double, of the Fourier kernels alone (see reals.h). 16-bit floats are
-// converted here because NVRTC does not include cuda_fp16.h.
+// ELEMENT is the type of X, W, B and Y: 0 float, 1 float16, 2 bfloat16; 3: float B, 8-bit integer X and W, signed
+// according to X_SIGNED and W_SIGNED, and float Y or, if QUANTIZED, 8-bit integers, signed according to Y_SIGNED;
+// 4: double, of the Fourier kernels alone (see reals.h). 16-bit floats are converted here because NVRTC does not
+// include cuda_fp16.h.
 #pragma once
 
 #include "cuda/device/intrinsics.h"
@@ -30,6 +31,13 @@ typedef signed char WeiElement;
 #else
 typedef unsigned char WeiElement;
 #endif
+#endif
+#if !QUANTIZED
+typedef Element DstElement;
+#elif Y_SIGNED
+typedef signed char DstElement;
+#else
+typedef unsigned char DstElement;
 #endif
 
 __device__ inline float to_float(float value) { return value; }

@@ -1,6 +1,7 @@
 // Direct convolution, one output at a time: any sizes and strides, and exact with infinities and NaN.
 #pragma once
 
+#include "cuda/device/result.h"
 #include "cuda/device/values.h"
 #include "cuda/params/convolution.h"
 
@@ -42,14 +43,14 @@ __device__ inline long long src_position(const Axis& axis, int transposed, long 
 __device__ inline void convolve(const Problem& p, long long first, long long step) {
   const SrcElement* const src = static_cast<const SrcElement*>(p.src);
   const WeiElement* const wei = static_cast<const WeiElement*>(p.wei);
-  const Element* const bias = static_cast<const Element*>(p.bias);
-  Element* const dst = static_cast<Element*>(p.dst);
+  DstElement* const dst = static_cast<DstElement*>(p.dst);
+  const Epilogue epilogue(p);
   const long long oc_all = p.groups * p.ocg;
   long long count = p.mb * oc_all;
   for (int a = 0; a < p.ndims; ++a) count *= p.axis[a].dst_size;
 
   for (long long i = first; i < count; i += step) {
-    long long rest = i, oc = 0, y[kMaxAxes], to = 0;
+    long long rest = i, oc = 0, y[kMaxAxes], in_image = 0;
     if (p.channels_last != 0) {
       oc = rest % oc_all;
       rest /= oc_all;
@@ -57,18 +58,18 @@ __device__ inline void convolve(const Problem& p, long long first, long long ste
     for (int a = p.ndims - 1; a >= 0; --a) {
       y[a] = rest % p.axis[a].dst_size;
       rest /= p.axis[a].dst_size;
-      to += y[a] * p.axis[a].dst_step;
+      in_image += y[a] * p.axis[a].dst_step;
     }
     if (p.channels_last == 0) {
       oc = rest % oc_all;
       rest /= oc_all;
     }
     const long long group = oc / p.ocg;
-    to += rest * p.dst_n + oc * p.dst_c;
+    in_image += oc * p.dst_c;
 
     const Values values(p, oc);
-    const float start = bias != nullptr ? to_float(bias[oc]) : 0.0f;
-    Sum sum = values.start(start);
+    const Channel channel = channel_of(p, oc);
+    Sum sum = values.start(channel.bias);
     const SrcElement* const image = src + rest * p.src_n + group * p.icg * p.src_c;
     const WeiElement* const filter = wei + group * p.wei_g + (oc - group * p.ocg) * p.wei_oc;
     Taps taps[kMaxAxes];
@@ -95,7 +96,8 @@ __device__ inline void convolve(const Problem& p, long long first, long long ste
       }
       any = a >= 0;
     }
-    dst[to] = finish(values.end(sum, start), p.slope, p.minimum, p.maximum);
+    const Place place = {rest * p.dst_n + in_image, in_image};
+    dst[place.at] = epilogue.result(p, channel, sum, place);
   }
 }
 

@@ -216,9 +216,10 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
 }
 
 __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& sums, int thread) {
-  Element* const staging = reinterpret_cast<Element*>(shared_memory());
+  DstElement* const staging = reinterpret_cast<DstElement*>(shared_memory());
   Tables& tables = *reinterpret_cast<Tables*>(shared_memory() + kPipelineBytes);
   const int thread_row = thread / kThreadColumns, thread_column = thread % kThreadColumns;
+  const Epilogue epilogue(p.problem);
   fill_tables(p, tile, tables, thread, kThreads);
 #pragma unroll
   for (int pass = 0; pass < kPasses; ++pass) {
@@ -235,7 +236,8 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
           for (int c = 0; c < 4; ++c) {
             const int column = first_column(j, thread_column) + c - pass * kPassColumns;
             if (kPasses > 1 && (column < 0 || column >= kPassColumns)) continue;
-            stage(staging, skew, row, column, result_of(p, tables, row, sums[i][r][j][c]));
+            stage(staging, skew, row, column,
+                  result_of(p, tables, epilogue, row, pass * kPassColumns + column, sums[i][r][j][c]));
           }
         }
       }

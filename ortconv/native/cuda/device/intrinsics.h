@@ -11,6 +11,14 @@
 namespace ortconv {
 namespace cuda {
 
+// Each rounds its result, and is not fused with another.
+__device__ inline float multiply_rounded(float a, float b) { return __fmul_rn(a, b); }
+__device__ inline float add_rounded(float a, float b) { return __fadd_rn(a, b); }
+__device__ inline float divide_rounded(float a, float b) { return __fdiv_rn(a, b); }
+
+// The nearest integer, of ties the even one.
+__device__ inline int round_half_even(float value) { return __float2int_rn(value); }
+
 __device__ inline float float_of_half(unsigned short bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

@@ -51,7 +51,7 @@ __device__ inline bool shift_of(const Pack& p, int list, int index, int* q) {
 
 __device__ inline Shift* shifts_of(const Pack& p) { return reinterpret_cast<Shift*>(p.packed + sizeof(PackedHeader)); }
 
-// The sums of the weights of each output channel, for integers.
+// The sums of the weights of each row, for integers.
 __device__ inline unsigned* row_sums_of(const Pack& p) { return reinterpret_cast<unsigned*>(p.packed + p.row_sums); }
 
 }  // namespace cuda
@@ -76,7 +76,8 @@ KERNEL(pack_shifts, ortconv::cuda::Pack, 256, 1) {
     shifts_of(p)[i] = shift;
   }
 #if ELEMENT == 3
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < p.groups * p.ocg; i += gridDim.x * blockDim.x) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < p.groups * p.lists * p.panels * kPanelRows;
+       i += gridDim.x * blockDim.x) {
     row_sums_of(p)[i] = 0;
   }
 #endif
@@ -142,7 +143,7 @@ KERNEL(pack_weights, ortconv::cuda::Pack, 256, 1) {
 #if ELEMENT == 3
     int sum = 0;
     for (int c = 0; c < kPerChunk; ++c) sum += values[c];
-    if (present) atomic_add(&row_sums_of(p)[group * p.ocg + oc], static_cast<unsigned>(sum));
+    if (present) atomic_add(&row_sums_of(p)[block / p.steps * kPanelRows + row_of_panel], static_cast<unsigned>(sum));
 #endif
   }
   if (unsuitable) atomic_or(&reinterpret_cast<PackedHeader*>(p.packed)->is_unsuitable, 1u);

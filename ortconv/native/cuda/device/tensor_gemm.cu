@@ -282,9 +282,10 @@ __device__ inline void sum_products(const Gemm& p, const Tile& tile, Sums& sums,
 }
 
 __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& sums, int thread) {
-  Element* const staging = reinterpret_cast<Element*>(shared_memory());
+  DstElement* const staging = reinterpret_cast<DstElement*>(shared_memory());
   Tables& tables = *reinterpret_cast<Tables*>(shared_memory() + kPipelineBytes);
   const int warp = thread / 32, lane = thread % 32;
+  const Epilogue epilogue(p.problem);
   fill_tables(p, tile, tables, thread, kThreads);
 #pragma unroll
   for (int pass = 0; pass < kPasses; ++pass) {
@@ -301,7 +302,8 @@ __device__ inline void write_sums(const Gemm& p, const Tile& tile, const Sums& s
           for (int e = 0; e < 2; ++e) {
             const int column = warp % kWarpsN * kWarpColumns + j * 8 + lane % 4 * 2 + e - pass * kPassColumns;
             if (kPasses > 1 && (column < 0 || column >= kPassColumns)) continue;
-            stage(staging, skew, row, column, result_of(p, tables, row, sums[i][j][part * 2 + e]));
+            stage(staging, skew, row, column,
+                  result_of(p, tables, epilogue, row, pass * kPassColumns + column, sums[i][j][part * 2 + e]));
           }
         }
       }

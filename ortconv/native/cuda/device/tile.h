@@ -6,6 +6,7 @@
 
 #include "cuda/device/direct.h"
 #include "cuda/device/divide.h"
+#include "cuda/device/result.h"
 #include "cuda/device/values.h"
 #include "cuda/params/convolution.h"
 
@@ -95,10 +96,10 @@ struct ChunkCounter {
 
 // The epilogue stages results in shared memory, as the lines that params/convolution.h describes.
 constexpr int kTogether = TOGETHER;
-constexpr int kPasses = passes_of(sizeof(Element), kRows, kColumns);
+constexpr int kPasses = passes_of(sizeof(DstElement), kRows, kColumns);
 constexpr int kPassColumns = kColumns / kPasses;
-constexpr int kPitch = pitch_of_lines(sizeof(Element), kRows, kColumns, kTogether, DST_CHANNELS);
-constexpr int kStagingBytes = staging_bytes(sizeof(Element), kRows, kColumns, kTogether, DST_CHANNELS);
+constexpr int kPitch = pitch_of_lines(sizeof(DstElement), kRows, kColumns, kTogether, DST_CHANNELS);
+constexpr int kStagingBytes = staging_bytes(sizeof(DstElement), kRows, kColumns, kTogether, DST_CHANNELS);
 constexpr int kChannelsOfTile = kRows / kTogether;
 constexpr int kLines = DST_CHANNELS ? kPassColumns : kChannelsOfTile;
 constexpr int kLineElements = DST_CHANNELS ? kRows : kPassColumns * kTogether;
@@ -121,23 +122,26 @@ __device__ inline int column_of_element(int line, int i) { return DST_CHANNELS ?
 struct Tables {
   long long column_offset[kColumns];
   long long row_offset[kRows];  // -1: no row
+#if QUANTIZED
+  long long column_in_image[kColumns];  // as column_offset, from the begin of the image
+#endif
   int column_at[kAxes][kColumns];
   int row_phase[kAxes][kRows];
   int column_inside[kColumns];  // all phases of the position are in dst
-  float row_bias[kRows];
+  Channel row_channel[kRows];
 #if ELEMENT == 3
-  float row_scale[kRows];
   unsigned row_excess[kRows];  // the contribution of the zero point of X to the sum
 #endif
 };
-static_assert(sizeof(Tables) == tables_bytes(kAxes, kRows, kColumns, ELEMENT == 3), "the host must know");
+static_assert(sizeof(Tables) == tables_bytes(kAxes, kRows, kColumns, ELEMENT == 3, sizeof(DstElement) == 1),
+              "the host must know");
 
 __device__ inline void fill_tables(const Gemm& p, const Tile& tile, Tables& tables, int thread, int threads) {
   for (int c = thread; c < kColumns; c += threads) {
     const int column = tile.n * kColumns + c;
     const bool present = column < p.positions;
     const Position position = position_of(p, present ? column : 0);
-    long long offset = position.image * p.problem.dst_n;
+    long long offset = 0;
     bool inside = present;
 #pragma unroll
     for (int a = 0; a < kAxes; ++a) {
@@ -147,7 +151,10 @@ __device__ inline void fill_tables(const Gemm& p, const Tile& tile, Tables& tabl
       inside = inside && at >= 0 && at + axis.phases <= p.problem.axis[a].dst_size;
       offset += at * p.problem.axis[a].dst_step;
     }
-    tables.column_offset[c] = offset;
+    tables.column_offset[c] = position.image * p.problem.dst_n + offset;
+#if QUANTIZED
+    tables.column_in_image[c] = offset;
+#endif
     tables.column_inside[c] = inside;
   }
   const int last = kAxes - 1, ocg = static_cast<int>(p.problem.ocg);
@@ -173,26 +180,14 @@ __device__ inline void fill_tables(const Gemm& p, const Tile& tile, Tables& tabl
 #pragma unroll
     for (int a = 0; a < kAxes; ++a) tables.row_phase[a][r] = phase[a];
     tables.row_offset[r] = present ? offset + channel * p.problem.dst_c : -1;
-    const Element* const bias = static_cast<const Element*>(p.problem.bias);
-    tables.row_bias[r] = present && bias != nullptr ? to_float(bias[channel]) : 0.0f;
+    tables.row_channel[r] = channel_of(p.problem, present ? channel : 0);
 #if ELEMENT == 3
     const Values values(p.problem, present ? channel : 0);
-    const unsigned* const row_sums = reinterpret_cast<const unsigned*>(p.packed + p.row_sums);
-    tables.row_scale[r] = values.scale;
-    tables.row_excess[r] = present ? row_sums[channel] * static_cast<unsigned>(values.x_zero) : 0;
+    const long long panels = static_cast<long long>(tile.group * p.lists + tile.list) * p.panels;
+    const unsigned* const row_sums = reinterpret_cast<const unsigned*>(p.packed + p.row_sums) + panels * kPanelRows;
+    tables.row_excess[r] = present ? row_sums[tile.m * kRows + r] * static_cast<unsigned>(values.x_zero) : 0;
 #endif
   }
-}
-
-// The element of dst for a sum of a row.
-__device__ inline Element result_of(const Gemm& p, const Tables& tables, int row, Sum sum) {
-#if ELEMENT == 3
-  const int exact = static_cast<int>(sum - tables.row_excess[row]);
-  const float result = fmaf(static_cast<float>(exact), tables.row_scale[row], tables.row_bias[row]);
-#else
-  const float result = sum + tables.row_bias[row];
-#endif
-  return finish(result, p.problem.slope, p.problem.minimum, p.problem.maximum);
 }
 
 __device__ inline bool reaches(const Gemm& p, const Tables& tables, int row, int column) {
@@ -205,9 +200,34 @@ __device__ inline bool reaches(const Gemm& p, const Tables& tables, int row, int
   return inside;
 }
 
+// Whether a result lies in dst.
+__device__ inline bool is_in_dst(const Gemm& p, const Tables& tables, int row, int column) {
+  return tables.row_offset[row] >= 0 && (tables.column_inside[column] != 0 || reaches(p, tables, row, column));
+}
+
+// The element of dst for a sum, which does not matter where it lies outside.
+__device__ inline DstElement result_of(const Gemm& p, const Tables& tables, const Epilogue& epilogue, int row,
+                                       int column, Sum sum) {
+#if ELEMENT == 3
+  Place place = {};
+#if QUANTIZED
+  if (Epilogue::needs_place(p.problem)) {
+    if (!is_in_dst(p, tables, row, column)) return DstElement();
+    place.at = tables.row_offset[row] + tables.column_offset[column];
+    place.in_image = tables.row_offset[row] + tables.column_in_image[column];
+  }
+#endif
+  return epilogue.result(p.problem, tables.row_channel[row], sum - tables.row_excess[row], place);
+#else
+  return epilogue.result(p.problem, tables.row_channel[row], sum + tables.row_channel[row].bias, Place());
+#endif
+}
+
 // Copies two adjacent elements at once.
-__device__ inline void copy_pair(Element* to, const Element* from) {
-#if ELEMENT == 0 || ELEMENT == 3
+__device__ inline void copy_pair(DstElement* to, const DstElement* from) {
+#if QUANTIZED
+  typedef unsigned short Pair;
+#elif ELEMENT == 0 || ELEMENT == 3
   typedef unsigned long long Pair;
 #else
   typedef unsigned Pair;
@@ -217,11 +237,11 @@ __device__ inline void copy_pair(Element* to, const Element* from) {
 
 // 1 where aligned pairs start at the second element of a line.
 __device__ inline int skew_of(const Gemm& p, const Tables& tables) {
-  const unsigned long long dst = reinterpret_cast<unsigned long long>(p.problem.dst) / sizeof(Element);
+  const unsigned long long dst = reinterpret_cast<unsigned long long>(p.problem.dst) / sizeof(DstElement);
   return DST_CHANNELS ? 0 : static_cast<int>(dst + tables.column_offset[0]) & 1;
 }
 
-__device__ inline void stage(Element* staging, int skew, int row, int column, Element value) {
+__device__ inline void stage(DstElement* staging, int skew, int row, int column, DstElement value) {
   if (DST_CHANNELS) {
     staging[column * kPitch + phase_of(row) * kChannelsOfTile + channel_of(row)] = value;
   } else {
@@ -230,18 +250,17 @@ __device__ inline void stage(Element* staging, int skew, int row, int column, El
 }
 
 // Writes one element if it lies in dst.
-__device__ inline void write_element(const Gemm& p, const Tables& tables, const Element* from, int row, int column) {
-  const long long base = tables.row_offset[row];
-  if (base < 0 || (tables.column_inside[column] == 0 && !reaches(p, tables, row, column))) return;
-  static_cast<Element*>(p.problem.dst)[base + tables.column_offset[column]] = *from;
+__device__ inline void write_element(const Gemm& p, const Tables& tables, const DstElement* from, int row, int column) {
+  if (!is_in_dst(p, tables, row, column)) return;
+  static_cast<DstElement*>(p.problem.dst)[tables.row_offset[row] + tables.column_offset[column]] = *from;
 }
 
 // Writes the columns of a pass. A warp writes a line, a lane pairs of elements.
 template <int kThreads>
-__device__ inline void write_dst(const Gemm& p, const Tables& tables, const Element* staging, int skew, int pass,
+__device__ inline void write_dst(const Gemm& p, const Tables& tables, const DstElement* staging, int skew, int pass,
                                  int thread) {
   constexpr int kWarps = kThreads / 32, kPairs = (kLineElements / 2 + 1 + 31) / 32;
-  Element* const dst = static_cast<Element*>(p.problem.dst);
+  DstElement* const dst = static_cast<DstElement*>(p.problem.dst);
   const int warp = thread / 32, lane = thread % 32, first = pass * kPassColumns;
   const long long last_step = p.problem.axis[kAxes - 1].dst_step;
 
@@ -276,8 +295,8 @@ __device__ inline void write_dst(const Gemm& p, const Tables& tables, const Elem
     unsigned left = 0;  // pairs whose elements are written one by one
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
-      Element* const to = dst + base + offset[i];
-      if (whole && neighbours[i] && reinterpret_cast<unsigned long long>(to) % (2 * sizeof(Element)) == 0) {
+      DstElement* const to = dst + base + offset[i];
+      if (whole && neighbours[i] && reinterpret_cast<unsigned long long>(to) % (2 * sizeof(DstElement)) == 0) {
         copy_pair(to, staging + line * kPitch + 2 * (lane + 32 * i));
       } else {
         left |= 1u << i;

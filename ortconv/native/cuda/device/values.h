@@ -1,4 +1,4 @@
-// Factors, sums and dequantization of direct and depthwise convolution.
+// Factors and sums of direct and depthwise convolution, and zero points.
 #pragma once
 
 #include "cuda/device/device.h"
@@ -13,27 +13,22 @@ typedef int Factor;
 typedef unsigned Sum;  // wraps at 32 bits
 
 __device__ inline int w_zero_of(const Quantization& q, long long channel) {
-  return q.w_zero != nullptr ? static_cast<const WeiElement*>(q.w_zero)[channel * q.w_step] : 0;
+  return q.w_zero != nullptr ? static_cast<const WeiElement*>(q.w_zero)[channel * q.w_zero_step] : 0;
 }
 
-// Zero points and scale of an output channel.
+// Zero points of an output channel.
 struct Values {
   int x_zero, w_zero;
-  float scale;
 
   __device__ Values(const Problem& p, long long channel) {
     const Quantization& q = p.quantization;
     x_zero = q.x_zero != nullptr ? *static_cast<const SrcElement*>(q.x_zero) : 0;
     w_zero = w_zero_of(q, channel);
-    scale = *q.x_scale * q.w_scale[channel * q.w_step];
   }
   __device__ Factor of_src(SrcElement code) const { return code - x_zero; }
   __device__ Factor of_wei(WeiElement code) const { return code - w_zero; }
-  // The initial value of a sum, and its final value with the bias.
+  // The initial value of a sum.
   __device__ Sum start(float) const { return 0; }
-  __device__ float end(Sum sum, float bias) const {
-    return fmaf(static_cast<float>(static_cast<int>(sum)), scale, bias);
-  }
 };
 
 __device__ inline Sum multiply_add(Factor a, Factor b, Sum sum) { return sum + static_cast<unsigned>(a * b); }
@@ -50,7 +45,6 @@ struct Values {
   __device__ Factor of_src(SrcElement value) const { return to_float(value); }
   __device__ Factor of_wei(WeiElement value) const { return to_float(value); }
   __device__ Sum start(float bias) const { return bias; }
-  __device__ float end(Sum sum, float) const { return sum; }
 };
 
 __device__ inline Sum multiply_add(Factor a, Factor b, Sum sum) { return fmaf(a, b, sum); }

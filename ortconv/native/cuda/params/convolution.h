@@ -21,13 +21,27 @@ struct Axis {
 };
 
 // How 8-bit integers are dequantized: X as (x - x_zero) * x_scale, W in output channel c as
-// (w - w_zero[c * w_step]) * w_scale[c * w_step]. A null zero point is 0.
+// (w - w_zero[c * w_zero_step]) * w_scale[c * w_scale_step]. A null zero point is 0.
 struct Quantization {
   const float* x_scale;
   const float* w_scale;
   const void* x_zero;
   const void* w_zero;
-  long long w_step;
+  long long w_scale_step, w_zero_step;
+};
+
+// How sums become 8-bit integers: v = sum * scale + bias + (residual - residual_zero) * residual_scale; then, behind
+// the activation, v * factor + addend; then v / y_scale, rounded half to even, plus y_zero, which saturates. Null:
+// without that operation.
+struct QuantizedResult {
+  const float* biases;   // of each element of an image, as dst lies, in place of the bias of channels
+  const void* residual;  // as dst lies, and of its type
+  const float* residual_scale;
+  const void* residual_zero;
+  const float* factor;  // of each output channel, as addend
+  const float* addend;
+  const float* y_scale;
+  const void* y_zero;
 };
 
 // A complete convolution over tensors with any strides.
@@ -46,6 +60,7 @@ struct Problem {
   int channels_last;  // dst has its channels innermost: decides the order in which its elements are visited
   float slope, minimum, maximum;
   Quantization quantization;  // where src and wei are integers
+  QuantizedResult result;     // where dst is
 };
 
 // dst[i] = activation(dst[i] + residual[i]).
@@ -82,8 +97,9 @@ struct Shift {
   int unused;
 };
 
-// The header of packed weights. After it lie the shifts, [list][shifts]; for integer weights the sum of each output
-// channel's weights; and, at offset Pack::weights, one block for each step of a panel, [group][list][panel][step].
+// The header of packed weights. After it lie the shifts, [list][shifts]; for integer weights the sum of each row's
+// weights, [group][list][panel][row]; and, at offset Pack::weights, one block for each step of a panel,
+// [group][list][panel][step].
 struct PackedHeader {
   // Set where the weights hold infinities or NaN, whose products with padding zeros are not zero, or integers that need
   // more than 8 bits once their zero point is subtracted. The kernels then fall back to direct convolution.
@@ -155,8 +171,8 @@ ORTCONV_BOTH constexpr int staging_bytes(int element_bytes, int rows, int column
   return (dst_channels ? columns / passes_of(element_bytes, rows, columns) : rows / together) *
          pitch_of_lines(element_bytes, rows, columns, together, dst_channels) * element_bytes;
 }
-ORTCONV_BOTH constexpr int tables_bytes(int axes, int rows, int columns, bool integers) {
-  return (rows + columns) * (8 + 4 * axes + 4) + (integers ? rows * 8 : 0);
+ORTCONV_BOTH constexpr int tables_bytes(int axes, int rows, int columns, bool integers, bool quantized) {
+  return (rows + columns) * (8 + 4 * axes + 4) + (integers ? rows * 8 : 0) + (quantized ? (rows + columns) * 8 : 0);
 }
 ORTCONV_BOTH constexpr int tensor_stage_bytes(int rows, int columns) {
   return (rows + columns) * kChunks * kChunkBytes;
@@ -165,15 +181,15 @@ ORTCONV_BOTH constexpr int float_stage_bytes(int rows, int columns) {
   return (rows + columns + 4) * kChunks * kChunkBytes;
 }
 
-// Copies src to a channels-last layout, [mb][position][group][chunks]. The copy of integers includes the padding,
-// filled with the zero point of X, so that the GEMM need not treat it apart.
+// Copies src to a channels-last layout, [mb][position][group][chunks]. The copy of integers includes all positions
+// outside src that the GEMM reads, filled with the zero point of X, so that the GEMM need not treat them apart.
 struct Gather {
   const void* src;
   unsigned char* dst;
   const void* x_zero;  // of integers, or null
   long long src_n, src_c, src_step[kMaxAxes];
-  long long size[kMaxAxes];                     // with padding
-  long long src_size[kMaxAxes], pad[kMaxAxes];  // without padding, and begin padding
+  long long size[kMaxAxes];                     // of the copy
+  long long src_size[kMaxAxes], pad[kMaxAxes];  // of src, and positions of the copy before it; negative: left out
   long long positions;                          // of all images
   int icg, groups, chunks, ndims;
 };

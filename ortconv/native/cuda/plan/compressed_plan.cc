@@ -186,7 +186,7 @@ bool plan_unpacked(DataType dtype, const CompressedProblem& p, const Device& dev
   const Unit unit = unit_of(dtype, device, options);
   const auto products = Products::make(dtype, unit, kernels::Op::kConv, conv);
   Plan result;
-  if (!products || !plan_gemm(dtype, kernels::Op::kConv, conv, device, options, true, false, &result)) return false;
+  if (!products || !plan_gemm(dtype, kernels::Op::kConv, conv, device, options, true, {}, &result)) return false;
 
   const size_t packed = result.scratch_bytes;
   result.scratch_bytes += static_cast<size_t>(align_up(products->packed_bytes(conv), kBufferAlignment));

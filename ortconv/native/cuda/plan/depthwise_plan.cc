@@ -53,7 +53,7 @@ bool is_depthwise(kernels::Op op, const ConvProblem& p) {
 }
 
 std::optional<Launch> plan_depthwise(const Elements& elements, kernels::Op op, const ConvProblem& p,
-                                     const Device& device, bool bias) {
+                                     const Device& device, const Terms& terms) {
   const bool transposed = op == kernels::Op::kConvTranspose;
   const int last = p.ndims - 1;
   Depthwise params{};
@@ -105,7 +105,7 @@ std::optional<Launch> plan_depthwise(const Elements& elements, kernels::Op op, c
   launch.block[0] = kThreads;
   launch.shared_bytes = static_cast<size_t>(params.taps * (p.ic / p.g) * tile_channels) * sizeof(float);
   set_params(params, &launch);
-  add_problem_pointers(offsetof(Depthwise, problem), elements, bias, &launch);
+  add_problem_pointers(offsetof(Depthwise, problem), elements, terms, &launch);
   return launch;
 }
 

@@ -12,6 +12,6 @@ bool is_depthwise(kernels::Op op, const ConvProblem& problem);
 
 // None where a run is too large for it.
 std::optional<Launch> plan_depthwise(const Elements& elements, kernels::Op op, const ConvProblem& problem,
-                                     const Device& device, bool bias);
+                                     const Device& device, const Terms& terms);
 
 }  // namespace ortconv::cuda

@@ -15,6 +15,8 @@ ProgramKey program_for(const char* source, const Elements& elements, std::vector
     options.push_back(option("ELEMENT", 3));
     options.push_back(option("X_SIGNED", elements.x == DataType::kInt8));
     options.push_back(option("W_SIGNED", elements.w == DataType::kInt8));
+    options.push_back(option("QUANTIZED", elements.are_quantized()));
+    if (elements.are_quantized()) options.push_back(option("Y_SIGNED", elements.y == DataType::kInt8));
   } else {
     options.push_back(option("ELEMENT", element_of(elements.y)));
   }
@@ -53,21 +55,37 @@ Problem describe(const Elements& elements, kernels::Op op, const ConvProblem& p)
   result.slope = p.activation.slope;
   result.minimum = p.activation.minimum;
   result.maximum = p.activation.maximum;
-  result.quantization.w_step = elements.channels_have_scales;
+  result.quantization.w_scale_step = elements.channels_have_scales;
+  result.quantization.w_zero_step = elements.channels_have_zeros;
   return result;
 }
 
-void add_problem_pointers(size_t at, const Elements& elements, bool bias, Launch* launch) {
-  launch->pointers.push_back({at + offsetof(Problem, src), Buffer::kX});
-  launch->pointers.push_back({at + offsetof(Problem, wei), Buffer::kW});
-  launch->pointers.push_back({at + offsetof(Problem, dst), Buffer::kY});
-  if (bias) launch->pointers.push_back({at + offsetof(Problem, bias), Buffer::kB});
+void add_problem_pointers(size_t at, const Elements& elements, const Terms& terms, Launch* launch) {
+  const auto add = [launch](size_t offset, Buffer buffer) { launch->pointers.push_back({offset, buffer}); };
+  add(at + offsetof(Problem, src), Buffer::kX);
+  add(at + offsetof(Problem, wei), Buffer::kW);
+  add(at + offsetof(Problem, dst), Buffer::kY);
+  if (terms.bias) add(at + offsetof(Problem, bias), Buffer::kB);
   if (!elements.are_integers()) return;
   const size_t quantization = at + offsetof(Problem, quantization);
-  launch->pointers.push_back({quantization + offsetof(Quantization, x_scale), Buffer::kXScale});
-  launch->pointers.push_back({quantization + offsetof(Quantization, w_scale), Buffer::kScales});
-  launch->pointers.push_back({quantization + offsetof(Quantization, x_zero), Buffer::kXZero});
-  launch->pointers.push_back({quantization + offsetof(Quantization, w_zero), Buffer::kZeros});
+  add(quantization + offsetof(Quantization, x_scale), Buffer::kXScale);
+  add(quantization + offsetof(Quantization, w_scale), Buffer::kScales);
+  add(quantization + offsetof(Quantization, x_zero), Buffer::kXZero);
+  add(quantization + offsetof(Quantization, w_zero), Buffer::kZeros);
+  if (!elements.are_quantized()) return;
+  const size_t result = at + offsetof(Problem, result);
+  add(result + offsetof(QuantizedResult, y_scale), Buffer::kYScale);
+  add(result + offsetof(QuantizedResult, y_zero), Buffer::kYZero);
+  if (terms.element_bias) add(result + offsetof(QuantizedResult, biases), Buffer::kB);
+  if (terms.residual) {
+    add(result + offsetof(QuantizedResult, residual), Buffer::kResidual);
+    add(result + offsetof(QuantizedResult, residual_scale), Buffer::kResidualScale);
+    add(result + offsetof(QuantizedResult, residual_zero), Buffer::kResidualZero);
+  }
+  if (terms.affine) {
+    add(result + offsetof(QuantizedResult, factor), Buffer::kFactor);
+    add(result + offsetof(QuantizedResult, addend), Buffer::kAddend);
+  }
 }
 
 std::string option(const char* name, int64_t value) { return std::string("-D") + name + '=' + std::to_string(value); }

@@ -22,7 +22,7 @@ int64_t count_outputs(const ConvProblem& problem);
 Problem describe(const Elements& elements, kernels::Op op, const ConvProblem& problem);
 
 // Adds the pointers of a Problem that lies at offset `at` in the parameters.
-void add_problem_pointers(size_t at, const Elements& elements, bool bias, Launch* launch);
+void add_problem_pointers(size_t at, const Elements& elements, const Terms& terms, Launch* launch);
 
 std::string option(const char* name, int64_t value);
 

@@ -25,24 +25,52 @@ bool in_chunks(const ConvProblem& p, int64_t chunk_elements) {
   return all;
 }
 
-// The same problem with its padding made part of src.
-ConvProblem with_padding(const ConvProblem& p) {
-  ConvProblem result = p;
+// The positions of dst in units of a transposed convolution's stride: from `first` to before `end`.
+struct PositionRange {
+  int64_t first, end;
+};
+PositionRange transposed_positions(const ConvProblem& p, int axis) {
+  return {floor_div(p.pad[axis], p.stride[axis]), floor_div(p.dst_size[axis] - 1 + p.pad[axis], p.stride[axis]) + 1};
+}
+
+// Src as the GEMM reads it: on each axis, so many positions, of which `before` come before the first of src. Where that
+// is negative, so many positions of src are not read.
+struct SourceExtent {
+  int64_t size[kMaxSpatial], before[kMaxSpatial];
+};
+
+// All positions that are read, also those outside src.
+SourceExtent with_padding(kernels::Op op, const ConvProblem& p) {
+  SourceExtent result{};
   for (int a = 0; a < p.ndims; ++a) {
-    result.src_size[a] = (p.dst_size[a] - 1) * p.stride[a] + (p.ker[a] - 1) * p.dilation[a] + 1;
-    result.pad[a] = 0;
+    const int64_t reach = (p.ker[a] - 1) * p.dilation[a];
+    if (op == kernels::Op::kConvTranspose) {
+      const PositionRange range = transposed_positions(p, a);
+      const int64_t shifts = reach / p.stride[a];  // the last one
+      result.size[a] = range.end - range.first + shifts;
+      result.before[a] = shifts - range.first;
+    } else {
+      result.size[a] = (p.dst_size[a] - 1) * p.stride[a] + reach + 1;
+      result.before[a] = p.pad[a];
+    }
   }
   return result;
 }
 
+SourceExtent without_padding(const ConvProblem& p) {
+  SourceExtent result{};
+  std::copy(p.src_size, p.src_size + p.ndims, result.size);
+  return result;
+}
+
 // Whether padded src is so much larger than src and dst that copying it does not pay.
-bool is_mostly_padding(const ConvProblem& p, const ConvProblem& padded) {
+bool is_mostly_padding(const ConvProblem& p, const SourceExtent& padded) {
   constexpr double kTimes = 4, kPositions = 1 << 12;
   double src = 1, dst = 1, all = 1;
   for (int a = 0; a < p.ndims; ++a) {
     src *= static_cast<double>(p.src_size[a]);
     dst *= static_cast<double>(p.dst_size[a]);
-    all *= static_cast<double>(padded.src_size[a]);
+    all *= static_cast<double>(padded.size[a]);
   }
   return all > kTimes * (src + dst) + kPositions;
 }
@@ -98,8 +126,8 @@ std::vector<Launch> pack(const Elements& elements, Unit unit, kernels::Op op, co
   return launches;
 }
 
-// The launch that copies src to a channels-last layout in scratch; `copy` has the sizes of the copy.
-Launch gather(const Elements& elements, const ConvProblem& p, const ConvProblem& copy, int64_t src_chunks,
+// The launch that copies src to a channels-last layout in scratch.
+Launch gather(const Elements& elements, const ConvProblem& p, const SourceExtent& copy, int64_t src_chunks,
               size_t offset) {
   Gather params{};
   params.src_n = p.src_n;
@@ -107,10 +135,10 @@ Launch gather(const Elements& elements, const ConvProblem& p, const ConvProblem&
   params.positions = p.mb;
   for (int a = 0; a < p.ndims; ++a) {
     params.src_step[a] = p.src_x[a];
-    params.size[a] = copy.src_size[a];
+    params.size[a] = copy.size[a];
     params.src_size[a] = p.src_size[a];
-    params.pad[a] = p.pad[a] - copy.pad[a];
-    params.positions *= copy.src_size[a];
+    params.pad[a] = copy.before[a];
+    params.positions *= copy.size[a];
   }
   params.icg = static_cast<int>(p.ic / p.g);
   params.groups = static_cast<int>(p.g);
@@ -133,23 +161,23 @@ Launch gather(const Elements& elements, const ConvProblem& p, const ConvProblem&
 }
 
 // Gemm without the problem, the tiles and the strides of src; none where sizes are too large.
-std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const Products& products) {
+std::optional<Gemm> describe_gemm(kernels::Op op, const ConvProblem& p, const SourceExtent& src,
+                                  const Products& products) {
   Gemm gemm{};
   gemm.weights = products.weights_offset();
   gemm.row_sums = products.row_sums_offset();
   int64_t positions = p.mb;
   const bool transposed = op == kernels::Op::kConvTranspose;
   for (int a = 0; a < p.ndims; ++a) {
-    const int64_t first = transposed ? floor_div(p.pad[a], p.stride[a]) : 0;
-    const int64_t end = transposed ? floor_div(p.dst_size[a] - 1 + p.pad[a], p.stride[a]) + 1 : p.dst_size[a];
-    const int64_t count = end - first;
-    for (int64_t number : {p.src_size[a], p.dst_size[a], p.pad[a], p.stride[a] * count, p.dilation[a] * p.ker[a]}) {
+    const PositionRange range = transposed ? transposed_positions(p, a) : PositionRange{0, p.dst_size[a]};
+    const int64_t first = range.first, count = range.end - range.first;
+    for (int64_t number : {src.size[a], p.dst_size[a], p.pad[a], p.stride[a] * count, p.dilation[a] * p.ker[a]}) {
       if (number > kMostCoordinate) return std::nullopt;
     }
     PositionAxis& axis = gemm.axis[a];
     axis.count = static_cast<int>(count);
-    axis.src_size = static_cast<int>(p.src_size[a]);
-    axis.src_first = static_cast<int>(transposed ? first : -p.pad[a]);
+    axis.src_size = static_cast<int>(src.size[a]);
+    axis.src_first = static_cast<int>(src.before[a] + (transposed ? first : -p.pad[a]));
     axis.src_stride = static_cast<int>(transposed ? 1 : p.stride[a]);
     axis.dst_first = static_cast<int>(transposed ? first * p.stride[a] - p.pad[a] : 0);
     axis.dst_stride = static_cast<int>(transposed ? p.stride[a] : 1);
@@ -188,7 +216,7 @@ void set_gathered_strides(const ConvProblem& p, Gemm* gemm) {
   int64_t step = p.g * gemm->src_chunks;
   for (int a = p.ndims - 1; a >= 0; --a) {
     gemm->axis[a].src_step = step;
-    step *= p.src_size[a];
+    step *= gemm->axis[a].src_size;
   }
   gemm->src_n = step;
 }
@@ -240,14 +268,14 @@ const Tiling& quickest(const std::vector<Tiling>& tilings) {
 }
 
 bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
-               const Options& options, bool packed, bool bias, Plan* plan, const ChooseTiling& choose) {
+               const Options& options, bool packed, const Terms& terms, Plan* plan, const ChooseTiling& choose) {
   const Unit unit = unit_of(elements, device, options);
   const auto products = Products::make(elements, unit, op, problem);
   if (!products || std::count(problem.src_size, problem.src_size + problem.ndims, 0) != 0) return false;
   const bool integers = elements.are_integers();
-  const ConvProblem multiplied = integers ? with_padding(problem) : problem;
-  if (integers && is_mostly_padding(problem, multiplied)) return false;
-  std::optional<Gemm> gemm = describe_gemm(op, multiplied, *products);
+  const SourceExtent src = integers ? with_padding(op, problem) : without_padding(problem);
+  if (integers && is_mostly_padding(problem, src)) return false;
+  std::optional<Gemm> gemm = describe_gemm(op, problem, src, *products);
   if (!gemm) return false;
   gemm->problem = describe(elements, op, problem);
 
@@ -259,13 +287,13 @@ bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& prob
     if (source == Source::kGathered && floats) continue;
     if (source != Source::kGathered && integers) continue;
     Gemm tried = *gemm;
-    if (set_source(multiplied, *products, source, &tried) || floats) sources.push_back(source);
+    if (set_source(problem, *products, source, &tried) || floats) sources.push_back(source);
   }
   const std::vector<Tiling> tilings =
       possible_tilings(elements, unit, problem, *products, gemm->positions, sources, device);
   if (tilings.empty()) return false;
   const Tiling& tiling = choose(tilings);
-  set_source(multiplied, *products, tiling.source, &*gemm);
+  set_source(problem, *products, tiling.source, &*gemm);
 
   Plan result;
   const auto scratch = [&result](int64_t bytes) {
@@ -282,7 +310,7 @@ bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& prob
   if (tiling.source == Source::kGathered) {
     const int64_t bytes = problem.mb * gemm->src_n * kChunkBytes;
     src_pointer = {offsetof(Gemm, src), Buffer::kScratch, scratch(bytes)};
-    result.launches.push_back(gather(elements, problem, multiplied, gemm->src_chunks, src_pointer.offset));
+    result.launches.push_back(gather(elements, problem, src, gemm->src_chunks, src_pointer.offset));
   }
 
   gemm->tiles_m = static_cast<int>(ceil_div(products->panels, tiling.shape->panels));
@@ -308,7 +336,7 @@ bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& prob
     launch.pointers.push_back({offsetof(Gemm, partial), Buffer::kScratch, scratch(bytes)});
   }
   set_params(*gemm, &launch);
-  add_problem_pointers(offsetof(Gemm, problem), elements, bias, &launch);
+  add_problem_pointers(offsetof(Gemm, problem), elements, terms, &launch);
   result.launches.push_back(launch);
   if (tiling.splits > 1) {
     launch.program = program_of(elements, unit, problem, *products, tiling, true);

@@ -19,6 +19,7 @@ const Tiling& quickest(const std::vector<Tiling>& tilings);
 
 // As plan_run, for a non-empty result; false where the problem is not supported.
 bool plan_gemm(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
-               const Options& options, bool packed, bool bias, Plan* plan, const ChooseTiling& choose = quickest);
+               const Options& options, bool packed, const Terms& terms, Plan* plan,
+               const ChooseTiling& choose = quickest);
 
 }  // namespace ortconv::cuda

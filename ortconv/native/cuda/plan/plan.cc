@@ -20,14 +20,15 @@ uint32_t blocks_of(int64_t outputs, const Device& device) {
       std::min(ceil_div(outputs, kThreads), kBlocksPerMultiprocessor * device.multiprocessors));
 }
 
-Launch direct(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device, bool bias) {
+Launch direct(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
+              const Terms& terms) {
   Launch launch;
   launch.program = program_for("direct", elements, {option("ACTIVATE", !problem.activation.is_identity())});
   launch.function = "direct";
   launch.block[0] = kThreads;
   launch.grid[0] = blocks_of(count_outputs(problem), device);
   set_params(describe(elements, op, problem), &launch);
-  add_problem_pointers(0, elements, bias, &launch);
+  add_problem_pointers(0, elements, terms, &launch);
   return launch;
 }
 
@@ -55,25 +56,25 @@ WeightPlan plan_weights(const Elements& elements, kernels::Op op, const ConvProb
 }
 
 Plan plan_run(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
-              const Options& options, bool packed, bool bias, bool residual) {
+              const Options& options, bool packed, const Terms& terms) {
   Plan plan;
   if (count_outputs(problem) == 0) return plan;
-  if (residual) {
+  if (terms.residual && !elements.are_quantized()) {
     ConvProblem sums = problem;
     sums.activation = Activation();
-    plan = plan_run(elements, op, sums, device, options, packed, bias);
+    plan = plan_run(elements, op, sums, device, options, packed, {terms.bias});
     plan.launches.push_back(add(elements, problem, device));
     return plan;
   }
   if (is_depthwise(op, problem)) {
-    if (const auto launch = plan_depthwise(elements, op, problem, device, bias)) {
+    if (const auto launch = plan_depthwise(elements, op, problem, device, terms)) {
       plan.launches.push_back(*launch);
       return plan;
     }
-  } else if (plan_gemm(elements, op, problem, device, options, packed, bias, &plan)) {
+  } else if (plan_gemm(elements, op, problem, device, options, packed, terms, &plan)) {
     return plan;
   }
-  plan.launches.push_back(direct(elements, op, problem, device, bias));
+  plan.launches.push_back(direct(elements, op, problem, device, terms));
   return plan;
 }
 

@@ -2,7 +2,7 @@
 // and the Fourier operators have plans of their own, see compressed_plan.h and fourier_plan.h.
 //
 // Planning is pure: it uses neither a driver nor ONNX Runtime. ort/ launches a plan on a stream; the tests run it on
-// the CPU. Supported are float, float16 and bfloat16, and (forward) convolutions of 8-bit integers.
+// the CPU. Supported are float, float16 and bfloat16, and 8-bit integers with float or 8-bit results.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +26,28 @@ struct Device {
   size_t shared_bytes = 0;  // the most dynamic shared memory a block may opt in to
 };
 
-// Element types of the tensors: one floating-point type, or 8-bit integers for X and W and float for B and Y.
+// Element types of the tensors: one floating-point type; or 8-bit integers for X and W, float for B, and either for Y.
 struct Elements {
   Elements(DataType all) : x(all), w(all), y(all) {}  // NOLINT(google-explicit-constructor): most runs have one type
-  Elements(DataType integers_of_x, DataType integers_of_w) : x(integers_of_x), w(integers_of_w), y(DataType::kFloat) {}
+  Elements(DataType integers_of_x, DataType integers_of_w, DataType of_y = DataType::kFloat)
+      : x(integers_of_x), w(integers_of_w), y(of_y) {}
 
-  bool are_integers() const { return x != y; }
+  bool are_integers() const { return is_integer(x); }
+  bool are_quantized() const { return is_integer(y); }
 
   DataType x, w, y;
-  bool channels_have_scales = false;  // scale and zero point of W are per output channel
+  bool channels_have_scales = false, channels_have_zeros = false;  // of W, per output channel
+
+ private:
+  static bool is_integer(DataType dtype) { return dtype == DataType::kUint8 || dtype == DataType::kInt8; }
+};
+
+// What is added to sums, or multiplies them, besides scales and activation.
+struct Terms {
+  bool bias = false;          // B is read: a number for each output channel,
+  bool element_bias = false;  // or for each element of an image
+  bool residual = false;      // added before the activation
+  bool affine = false;        // Factor and Addend are read: they come behind the activation
 };
 
 struct Options {
@@ -43,8 +56,9 @@ struct Options {
 
 // The memory that a pointer in a kernel's arguments refers to. X, W, B, Residual and Y are the node's tensors; W is
 // given even where there are packed weights. In place of W, MatMulNBits has Codes, Scales, and Zeros or Table, and with
-// experts Index. Integer convolutions have XScale and Scales, and optionally XZero and Zeros. Fourier transforms have
-// Window, Gains and Sines where the operator has these inputs, and Tables (see fourier_tables.h).
+// experts Index. Integer convolutions have XScale and Scales, and optionally XZero and Zeros; with 8-bit results YScale
+// and YZero, with their residual ResidualScale and ResidualZero, and where they are affine Factor and Addend. Fourier
+// transforms have Window, Gains and Sines where the operator has these inputs, and Tables (see fourier_tables.h).
 enum class Buffer {
   kX,
   kW,
@@ -62,6 +76,12 @@ enum class Buffer {
   kPacked,
   kB,
   kResidual,
+  kResidualScale,
+  kResidualZero,
+  kFactor,
+  kAddend,
+  kYScale,
+  kYZero,
   kY,
   kScratch  // the last one, see Addresses
 };
@@ -114,10 +134,10 @@ WeightPlan plan_weights(const Elements& elements, kernels::Op op, const ConvProb
                         const Options& options);
 
 // Plans one run of a complete problem. Unless the weights are already `packed`, the run packs them into its scratch.
-// Packed and Scratch are aligned to kBufferAlignment, the tensors to the size of their elements. B is read where there
-// is a `bias`; where there is a `residual`, it is added to Y before the activation.
+// Packed and Scratch are aligned to kBufferAlignment, the tensors to the size of their elements. Only 8-bit results
+// have terms other than a bias of channels and a residual.
 Plan plan_run(const Elements& elements, kernels::Op op, const ConvProblem& problem, const Device& device,
-              const Options& options, bool packed, bool bias, bool residual = false);
+              const Options& options, bool packed, const Terms& terms);
 
 // The complete CUDA C++ text of a program; it includes nothing.
 std::string source_of(const ProgramKey& program);

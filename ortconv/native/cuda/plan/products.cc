@@ -80,7 +80,6 @@ std::optional<Products> Products::make(const Elements& elements, Unit unit, kern
   result.lists = result.uniform ? 1 : phases / last_phases;
   result.panels = result.uniform ? ceil_div(phases * ocg, kPanelRows) : ceil_div(ocg, kPanelRows) * last_phases;
   result.chunk_elements = kChunkBytes / packed_element_bytes(elements, unit);
-  result.row_sums = elements.are_integers() ? p.oc : 0;
   result.chunks = ceil_div(icg, result.chunk_elements);
   if (!result.uniform) result.chunks = align_up(result.chunks, kChunks);
   result.steps = ceil_div(result.shifts * result.chunks, kChunks);
@@ -90,6 +89,7 @@ std::optional<Products> Products::make(const Elements& elements, Unit unit, kern
   if (static_cast<double>(p.g * result.lists * result.panels) * static_cast<double>(result.steps) > kMostBlocks) {
     return std::nullopt;
   }
+  result.row_sums = elements.are_integers() ? p.g * result.lists * result.panels * kPanelRows : 0;
   return result;
 }
 

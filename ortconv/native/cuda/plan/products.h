@@ -25,7 +25,7 @@ struct Products {
   bool uniform;
   int64_t lists, panels, shifts, chunks, steps;  // panels, shifts: of a list
   int64_t chunk_elements;
-  int64_t row_sums;  // none, or one for each output channel
+  int64_t row_sums;  // none, or one for each row
   double density;    // the part of the (phase, shift) pairs that have a tap
 
   int64_t row_sums_offset() const;

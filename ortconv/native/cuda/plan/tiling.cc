@@ -102,7 +102,7 @@ std::vector<Tiling> possible_tilings(const Elements& elements, Unit unit, const 
       if (tiling.stages < 2) return;
       const int64_t bytes =
           pipeline_bytes(tensor, s, tiling.stages, dst_bytes, together_of(s, p, products), writes_channels(p)) +
-          tables_bytes(p.ndims, rows, s.columns, elements.are_integers());
+          tables_bytes(p.ndims, rows, s.columns, elements.are_integers(), elements.are_quantized());
       tiling.shared_bytes = static_cast<size_t>(bytes);
       if (tiling.shared_bytes <= device.shared_bytes) break;
     }

@@ -78,7 +78,7 @@ void CudaIntegerConvKernel::pack(const OrtValue* w, const OrtValue* zeros) {
   weight_problem_ = weight_problem(attributes_, shape_of(api(), w));
   has_packed_zeros_ = zeros != nullptr;
   cuda::Elements elements = elements_;
-  elements.channels_have_scales =
+  elements.channels_have_zeros =
       zeros != nullptr && check_quantization("w_zero_point", shape_of(api(), zeros), weight_problem_->oc) > 1;
   const cuda::WeightPlan plan = cuda::plan_weights(elements, kOp, *weight_problem_, gpu_.device(), {});
   if (plan.packed_bytes == 0) return;
@@ -122,10 +122,10 @@ std::shared_ptr<const ReadyRun> CudaIntegerConvKernel::ready(const Key& key) con
   ConvProblem problem = weights_of(key.w);
   complete_problem(attributes_, key.x, key.b ? &*key.b : nullptr, nullptr, &problem);
   cuda::Elements elements = elements_;
-  elements.channels_have_scales = key.scales > 1;
+  elements.channels_have_scales = elements.channels_have_zeros = key.scales > 1;
   // Zero points of the run change the weights.
   const bool packed = packed_.data() != nullptr && key.has_zeros == has_packed_zeros_;
-  const cuda::Plan plan = cuda::plan_run(elements, kOp, problem, gpu_.device(), {}, packed, key.b.has_value());
+  const cuda::Plan plan = cuda::plan_run(elements, kOp, problem, gpu_.device(), {}, packed, {key.b.has_value()});
   auto made = std::make_shared<const ReadyRun>(gpu_, output_dims(attributes_, problem), plan);
   ready_runs_.insert(key, made);
   return made;

@@ -80,8 +80,11 @@ void CudaConvKernel::pack(const OrtValue* w) {
 
 std::shared_ptr<const ReadyRun> CudaConvKernel::prepare(const Sizes& sizes) const {
   const ConvProblem problem = problem_of(attributes_, weight_problem_ ? &*weight_problem_ : nullptr, sizes);
+  cuda::Terms terms;
+  terms.bias = sizes.b.has_value();
+  terms.residual = sizes.residual.has_value();
   const cuda::Plan plan = cuda::plan_run(dtype_, direction_of(attributes_.op), problem, gpu_.device(), options_,
-                                         packed_.data() != nullptr, sizes.b.has_value(), sizes.residual.has_value());
+                                         packed_.data() != nullptr, terms);
   auto made = std::make_shared<const ReadyRun>(gpu_, output_dims(attributes_, problem), plan);
   ready_runs_.insert(sizes, made);
   return made;

@@ -105,7 +105,7 @@ kernels::IntegerResultOperands QuantizedKernel::operands_of(const QuantizedInput
   if (op_ == QuantizedOp::kAffine) {
     operands.factors = floats(in[QuantizedInputs::kFactor]);
     operands.addends = floats(in[QuantizedInputs::kAddend]);
-    if (check_biases(in, problem)) {
+    if (check_biases(in[QuantizedInputs::bias(op_)].dims.copy(), problem)) {
       std::swap(operands.biases, operands.bias);
       if (!equal_biases_.empty()) operands.equal_biases = equal_biases_.data();
     }
@@ -155,14 +155,15 @@ std::unique_ptr<Kernel> make_quantized_kernel(const QuantizedCreation& creation)
   ConvAttributes attributes = quantized_attributes(source, creation.op);
   attributes.activation = parse_activation(source.numbers("activation"));
   const Settings& settings = creation.settings;
-  return make_quantized_kernel(creation.api, creation.subject,
-                               {creation.op,
-                                creation.x,
-                                creation.w,
-                                creation.y,
-                                std::move(attributes),
-                                QuantizedReader(creation.api, creation.info, creation.op),
-                                {settings.implementation, settings.choices, "", creation.subject}});
+  return make_quantized_kernel(
+      creation.api, creation.subject,
+      {creation.op,
+       creation.x,
+       creation.w,
+       creation.y,
+       std::move(attributes),
+       QuantizedReader(creation.api, creation.info, creation.op, QuantizedReader::Constants::kReadOnce),
+       {settings.implementation, settings.choices, "", creation.subject}});
 }
 
 }  // namespace ortconv

@@ -7,9 +7,11 @@
 
 namespace ortconv {
 
-QuantizedReader::QuantizedReader(const OrtApi* api, const OrtKernelInfo* info, QuantizedOp op) : api_(api) {
+QuantizedReader::QuantizedReader(const OrtApi* api, const OrtKernelInfo* info, QuantizedOp op, Constants constants)
+    : api_(api) {
   for (size_t i = 0; i < QuantizedInputs::count(op); ++i) {
-    if (const OrtValue* const value = constant_input(api, info, i)) {
+    const OrtValue* const value = constants == Constants::kReadOnce ? constant_input(api, info, i) : nullptr;
+    if (value != nullptr) {
       constants_.values[i] = view_of(api, value);
     } else {
       of_runs_.push_back({i, i});
@@ -75,8 +77,7 @@ int64_t check_quantized_numbers(const QuantizedInputs& inputs, QuantizedOp op, i
   return check("w_scale", QuantizedInputs::kWScale, channels);
 }
 
-bool check_biases(const QuantizedInputs& inputs, const ConvProblem& problem) {
-  const Shape shape = inputs[QuantizedInputs::bias(QuantizedOp::kAffine)].dims.copy();
+bool check_biases(const Shape& shape, const ConvProblem& problem) {
   Shape plain(problem.ndims + 1, 1), whole{problem.oc};
   plain[0] = problem.oc;
   whole.insert(whole.end(), problem.dst_size, problem.dst_size + problem.ndims);

@@ -39,8 +39,9 @@ struct QuantizedInputs {
 // Reads the inputs of a node's runs. Throws Error when ONNX Runtime reports one, as everything here.
 class QuantizedReader {
  public:
-  // Of an operator of ours; constants are read once and for all.
-  QuantizedReader(const OrtApi* api, const OrtKernelInfo* info, QuantizedOp op);
+  // Of an operator of ours. Constants can be read once and for all where runs read them from the same memory.
+  enum class Constants { kReadOnce, kReadByEachRun };
+  QuantizedReader(const OrtApi* api, const OrtKernelInfo* info, QuantizedOp op, Constants constants);
   // Of a node that has X as its input `x`, and else constants, which lie elsewhere.
   QuantizedReader(const OrtApi* api, size_t x, QuantizedInputs constants)
       : api_(api), constants_(std::move(constants)), of_runs_{{QuantizedInputs::kX, x}} {}
@@ -66,8 +67,8 @@ ConvAttributes quantized_attributes(const AttributeSource& source, QuantizedOp o
 // Returns how many scales W has.
 int64_t check_quantized_numbers(const QuantizedInputs& inputs, QuantizedOp op, int64_t channels);
 
-// Whether the bias of kAffine has a number for each element of an image of Y; if not, one for each output channel.
-// Refuses other shapes.
-bool check_biases(const QuantizedInputs& inputs, const ConvProblem& problem);
+// Whether the bias of kAffine, of this shape, has a number for each element of an image of Y; if not, one for each
+// output channel. Refuses other shapes.
+bool check_biases(const Shape& shape, const ConvProblem& problem);
 
 }  // namespace ortconv

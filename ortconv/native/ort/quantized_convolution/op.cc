@@ -98,7 +98,6 @@ struct QuantizedCustomOp : CustomOp {
 
 CustomOps quantized_ops(const OrtApi* api, const Settings& settings) {
   CustomOps ops;
-  if (!settings.cpu_only_operators) return ops;
   for (const Provider& provider : providers()) {
     if (provider.make_quantized == nullptr) continue;
     for (const QuantizedOp op : kOps) {

@@ -24,6 +24,7 @@ struct QuantizedCreation {
 
 // Reads and checks the attributes, and packs the weights when they and their zero point are constant.
 std::unique_ptr<Kernel> make_quantized_kernel(const QuantizedCreation& creation);
+std::unique_ptr<Kernel> make_cuda_quantized_kernel(const QuantizedCreation& creation);
 
 // One for each provider that has kernels, op, and element types of X, W and Y.
 CustomOps quantized_ops(const OrtApi* api, const Settings& settings);

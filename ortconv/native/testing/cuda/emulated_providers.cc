@@ -17,7 +17,7 @@ const std::vector<Provider>& providers() {
     return new std::vector<Provider>{
         {"CPUExecutionProvider", others, make_conv_kernel, nullptr, nullptr, nullptr, nullptr},
         {"CPUExecutionProvider", emulated, make_cuda_conv_kernel, make_cuda_matmul_kernel,
-         make_cuda_integer_conv_kernel, make_cuda_fourier_kernel, nullptr}};
+         make_cuda_integer_conv_kernel, make_cuda_fourier_kernel, make_cuda_quantized_kernel}};
   }();
   return all;
 }

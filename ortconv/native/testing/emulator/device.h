@@ -37,6 +37,15 @@ namespace ortconv::cuda {
 // Not <cmath>, which takes longer to compile than some of the programs.
 inline float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
+// Through memory, so that the compiler fuses nothing.
+inline float multiply_rounded(float a, float b) {
+  const volatile float product = a * b;
+  return product;
+}
+inline float add_rounded(float a, float b) { return a + b; }
+inline float divide_rounded(float a, float b) { return a / b; }
+inline int round_half_even(float value) { return static_cast<int>(__builtin_nearbyintf(value)); }
+
 inline float __uint_as_float(unsigned bits) { return float_of(bits); }
 inline unsigned __float_as_uint(float value) { return bits_of(value); }
 

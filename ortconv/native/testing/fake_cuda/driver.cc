@@ -40,7 +40,7 @@ using ortconv::cuda::Launch;
 
 constexpr int kSuccess = 0, kInvalidValue = 1, kNotInitialized = 3, kInvalidDevice = 101, kInvalidImage = 200;
 constexpr int kInvalidContext = 201, kNotFound = 500, kLaunchFailed = 719, kCaptureUnsupported = 900;
-constexpr int kDevices = 64;
+constexpr int kDevices = 96;
 constexpr int kCaptureModeGlobal = 0, kCaptureModeRelaxed = 2;
 constexpr size_t kSharedBytesOfAll = 48 << 10;
 constexpr size_t kParamBytes = 4096;

@@ -169,7 +169,7 @@ struct Table {
     set<abi::KernelInfoGetAttributeFloats>(
         [](const OrtKernelInfo* info, const char* name, float* values, size_t* count) -> OrtStatus* {
           const Activation& a = info->attributes.activation;
-          if (std::strcmp(name, "activation") != 0 || a.is_identity()) return attribute_missing(name);
+          if (std::strcmp(name, "activation") != 0) return attribute_missing(name);
           const float all[] = {a.slope, a.minimum, a.maximum};
           if (values != nullptr) std::copy(std::begin(all), std::end(all), values);
           *count = std::size(all);

@@ -28,7 +28,7 @@ User User::joined(User later) const {
 }
 
 const char* Accesses::read(size_t at, size_t bytes, User user) {
-  for (size_t i = at / kPlaceBytes; i < (at + bytes + kPlaceBytes - 1) / kPlaceBytes; ++i) {
+  for (size_t i = at; i < at + bytes; ++i) {
     Place& place = places_[i];
     if (place.being_copied) return kPending;
     if (place.writer.races(user)) return "which another thread writes with no barrier in between";
@@ -38,7 +38,7 @@ const char* Accesses::read(size_t at, size_t bytes, User user) {
 }
 
 const char* Accesses::write(size_t at, size_t bytes, User user, bool defined) {
-  for (size_t i = at / kPlaceBytes; i < (at + bytes + kPlaceBytes - 1) / kPlaceBytes; ++i) {
+  for (size_t i = at; i < at + bytes; ++i) {
     Place& place = places_[i];
     if (place.being_copied) return kPending;
     if (place.writer.races(user)) return "which another thread writes, too, with no barrier in between";
@@ -51,7 +51,7 @@ const char* Accesses::write(size_t at, size_t bytes, User user, bool defined) {
 }
 
 const char* Accesses::update_atomically(size_t at, size_t bytes, User user, bool defined) {
-  for (size_t i = at / kPlaceBytes; i < (at + bytes + kPlaceBytes - 1) / kPlaceBytes; ++i) {
+  for (size_t i = at; i < at + bytes; ++i) {
     Place& place = places_[i];
     if (place.being_copied) return kPending;
     if (place.writer.races(user) && !place.written_atomically) return "which another thread writes, not atomically";
@@ -65,12 +65,12 @@ const char* Accesses::update_atomically(size_t at, size_t bytes, User user, bool
 
 const char* Accesses::begin_copy(size_t at, size_t bytes, User user) {
   if (const char* const problem = write(at, bytes, user, false)) return problem;
-  for (size_t i = at / kPlaceBytes; i < (at + bytes) / kPlaceBytes; ++i) places_[i].being_copied = true;
+  for (size_t i = at; i < at + bytes; ++i) places_[i].being_copied = true;
   return nullptr;
 }
 
 void Accesses::end_copy(size_t at, size_t bytes, User user, bool defined) {
-  for (size_t i = at / kPlaceBytes; i < (at + bytes) / kPlaceBytes; ++i) {
+  for (size_t i = at; i < at + bytes; ++i) {
     places_[i].being_copied = false;
     places_[i].writer = user;
     places_[i].defined = defined;
@@ -78,14 +78,14 @@ void Accesses::end_copy(size_t at, size_t bytes, User user, bool defined) {
 }
 
 bool Accesses::is_defined(size_t at, size_t bytes) const {
-  for (size_t i = at / kPlaceBytes; i < (at + bytes + kPlaceBytes - 1) / kPlaceBytes; ++i) {
+  for (size_t i = at; i < at + bytes; ++i) {
     if (!places_[i].defined) return false;
   }
   return true;
 }
 
 void Accesses::set_defined(size_t at, size_t bytes, bool defined) {
-  for (size_t i = at / kPlaceBytes; i < (at + bytes + kPlaceBytes - 1) / kPlaceBytes; ++i) places_[i].defined = defined;
+  for (size_t i = at; i < at + bytes; ++i) places_[i].defined = defined;
 }
 
 }  // namespace ortconv::cuda::ptx

@@ -37,14 +37,10 @@ class User {
   uint64_t bits_ = 0;  // 19 of the launch, 20 of the block, 14 of the epoch, 11 of the thread
 };
 
-// The uses of a memory of so many bytes, two by two. Functions return what is wrong with a use, or null.
+// The uses of a memory of so many bytes, each on its own. Functions return what is wrong with a use, or null.
 class Accesses {
  public:
-  static constexpr size_t kPlaceBytes = 2;
-
-  Accesses(size_t bytes, bool defined) : places_((bytes + kPlaceBytes - 1) / kPlaceBytes) {
-    set_defined(0, bytes, defined);
-  }
+  Accesses(size_t bytes, bool defined) : places_(bytes) { set_defined(0, bytes, defined); }
 
   const char* read(size_t at, size_t bytes, User user);
   const char* write(size_t at, size_t bytes, User user, bool defined);

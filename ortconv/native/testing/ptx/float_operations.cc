@@ -12,6 +12,7 @@ namespace {
 ORTCONV_PTX_FUNCTION(Add, (T a, T b), a + b);
 ORTCONV_PTX_FUNCTION(Subtract, (T a, T b), a - b);
 ORTCONV_PTX_FUNCTION(Multiply, (T a, T b), a* b);
+ORTCONV_PTX_FUNCTION(Divide, (T a, T b), a / b);
 ORTCONV_PTX_FUNCTION(MultiplyAdd, (T a, T b, T c), std::fma(a, b, c));
 ORTCONV_PTX_FUNCTION(Negate, (T a), -a);
 ORTCONV_PTX_FUNCTION(Equal, (T a, T b), a == b);
@@ -25,7 +26,18 @@ ORTCONV_PTX_FUNCTION(Ordered, (T a, T b), !std::isnan(a) && !std::isnan(b));
 ORTCONV_PTX_FUNCTION(NotEqualOrNan, (T a, T b), !(a == b));
 
 struct IntegerToFloat {
-  float operator()(int32_t a) const { return static_cast<float>(a); }
+  template <class T>
+  float operator()(T a) const {
+    return static_cast<float>(a);
+  }
+};
+// Of ties to the even one; NaN becomes 0, and what an integer does not hold the nearest that it does.
+struct FloatToInteger {
+  int32_t operator()(float value) const {
+    if (std::isnan(value)) return 0;
+    constexpr double kLeast = std::numeric_limits<int32_t>::min(), kMost = std::numeric_limits<int32_t>::max();
+    return static_cast<int32_t>(std::clamp(std::nearbyint(static_cast<double>(value)), kLeast, kMost));
+  }
 };
 struct DoubleToFloat {
   float operator()(double a) const { return static_cast<float>(a); }
@@ -134,6 +146,7 @@ void add_float_operations(Operations* all) {
     operations[std::string("sub") + rounding + ".f64"] = {"d,d,d", binary<double, double, double, Subtract>};
     operations[std::string("mul") + rounding + ".f64"] = {"d,d,d", binary<double, double, double, Multiply>};
   }
+  operations["div.rn.f32"] = {"w,w,w", binary<float, float, float, Divide>};
   operations["fma.rn.f32"] = {"w,w,w,w", ternary<float, float, float, float, MultiplyAdd>};
   operations["fma.rn.f64"] = {"d,d,d,d", ternary<double, double, double, double, MultiplyAdd>};
   operations["neg.f32"] = {"w,w", unary<float, float, Negate>};
@@ -154,6 +167,8 @@ void add_float_operations(Operations* all) {
   operations["cvt.rn.f32.f64"] = {"w,d", unary<float, double, DoubleToFloat>};
   operations["cvt.f32.f16"] = {"w,h", unary<float, uint16_t, HalfToFloat>};
   operations["cvt.rn.f32.s32"] = {"w,w", unary<float, int32_t, IntegerToFloat>};
+  operations["cvt.rn.f32.u32"] = {"w,w", unary<float, uint32_t, IntegerToFloat>};
+  operations["cvt.rni.s32.f32"] = {"w,w", unary<int32_t, float, FloatToInteger>};
   operations["cvt.rn.f16.f32"] = {"h,w", unary<uint16_t, float, FloatToHalf>};
   operations["cvt.rn.bf16.f32"] = {"h,w", unary<uint16_t, float, FloatToBfloat>};
   operations["cvt.rna.tf32.f32"] = {"w,w", unary<uint32_t, float, FloatToTf32>};

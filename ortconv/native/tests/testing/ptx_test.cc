@@ -60,6 +60,12 @@ TEST(floats) {
   expect_result("fma.rn.f32 %r10, 0f3F800800, 0f3F800800, 0fBF801000;", 0x33800000);
   expect_result("cvt.rn.f32.s32 %r10, -3;", 0xc0400000);
   expect_result("cvt.rn.f32.s32 %r10, 16777217;", 0x4b800000);  // a tie, to even
+  expect_result("cvt.rn.f32.u32 %r10, -1;", 0x4f800000);
+  expect_result("cvt.rni.s32.f32 %r10, 0f40200000;", 2);  // 2.5, a tie, to even
+  expect_result("cvt.rni.s32.f32 %r10, 0fBFC00000;", 0xfffffffe);
+  expect_result("cvt.rni.s32.f32 %r10, 0f4F800000;", 0x7fffffff);
+  expect_result("cvt.rni.s32.f32 %r10, 0f7FC00000;", 0);
+  expect_result("div.rn.f32 %r10, 0f3F800000, 0f40400000;", 0x3eaaaaab);
   expect_result("setp.nan.f32 %p10, 0f7FC00000, 0f0;\nselp.b32 %r10, 1, 0, %p10;", 1);
   expect_result("setp.lt.f32 %p10, 0f7FC00000, 0f3F800000;\nselp.b32 %r10, 1, 0, %p10;", 0);
   expect_result("setp.neu.f32 %p10, 0f7FC00000, 0f3F800000;\nselp.b32 %r10, 1, 0, %p10;", 1);

@@ -87,8 +87,10 @@ void collect(const std::vector<Launch>& launches, const Device& device, const st
 
 void collect(const Case& c, const Device& device, DataType dtype, bool tf32, Programs* programs) {
   const ConvProblem p = c.problem(dtype);
-  collect(plan_run(dtype, c.op(), p, device, {tf32}, false, c.bias, c.residual).launches, device, c.describe(),
-          programs);
+  Terms terms;
+  terms.bias = c.bias;
+  terms.residual = c.residual;
+  collect(plan_run(dtype, c.op(), p, device, {tf32}, false, terms).launches, device, c.describe(), programs);
 }
 
 // Products by matrices of language models, and by one whose blocks are odd.
@@ -121,28 +123,36 @@ void collect_integers(Programs* programs) {
     Shape x, w;
     int64_t group, stride, pad;
   };
+  const auto collect_rows = [programs](const auto& rows, ConvOp op, const std::vector<Elements>& types) {
+    for (const auto& row : rows) {
+      Case c;
+      const auto ndims = static_cast<int>(row.x.size()) - 2;
+      c.attributes = test::attributes(op, ndims);
+      c.attributes.group = row.group;
+      c.attributes.strides.assign(ndims, row.stride);
+      c.attributes.pads.assign(2 * ndims, row.pad);
+      c.x = row.x, c.w = row.w;
+      const ConvProblem p = c.problem(DataType::kInt8);
+      for (const Device& device : kSoldDevices) {
+        for (const Elements& elements : types) {
+          collect(plan_run(elements, c.op(), p, device, {}, false, {true}).launches, device, c.describe(), programs);
+        }
+      }
+    }
+  };
+  const DataType u8 = DataType::kUint8, s8 = DataType::kInt8;
   const Row rows[] = {{{1, 3, 224, 224}, {64, 3, 7, 7}, 1, 2, 3},      {{8, 256, 56, 56}, {128, 256, 1, 1}, 1, 1, 0},
                       {{1, 128, 28, 28}, {128, 128, 3, 3}, 1, 1, 1},   {{8, 512, 14, 14}, {512, 512, 3, 3}, 1, 2, 1},
                       {{1, 144, 56, 56}, {144, 1, 3, 3}, 144, 2, 1},   {{8, 384, 14, 14}, {384, 1, 7, 7}, 384, 1, 3},
                       {{1, 672, 1, 1}, {28, 672, 1, 1}, 1, 1, 0},      {{1, 64, 56, 56}, {128, 4, 3, 3}, 16, 1, 1},
                       {{1, 64, 4096}, {80, 64, 7}, 1, 2, 3},           {{1, 48, 8, 28, 28}, {96, 48, 3, 3, 3}, 1, 1, 1},
                       {{1, 48, 4, 28, 28}, {48, 1, 3, 3, 3}, 48, 1, 1}};
-  for (const Row& row : rows) {
-    Case c;
-    const auto ndims = static_cast<int>(row.x.size()) - 2;
-    c.attributes = test::attributes(ConvOp::kConv, ndims);
-    c.attributes.group = row.group;
-    c.attributes.strides.assign(ndims, row.stride);
-    c.attributes.pads.assign(2 * ndims, row.pad);
-    c.x = row.x, c.w = row.w;
-    const ConvProblem p = c.problem(DataType::kInt8);
-    for (const Device& device : kSoldDevices) {
-      for (const DataType x : {DataType::kUint8, DataType::kInt8}) {
-        const Elements elements(x, DataType::kInt8);
-        collect(plan_run(elements, c.op(), p, device, {}, false, true).launches, device, c.describe(), programs);
-      }
-    }
-  }
+  collect_rows(rows, ConvOp::kConv, {{u8, s8}, {s8, s8}, {u8, s8, u8}});
+  const Row transposed_rows[] = {
+      {{1, 256, 28, 28}, {256, 128, 4, 4}, 1, 2, 1}, {{8, 128, 56, 56}, {128, 64, 2, 2}, 1, 2, 0},
+      {{1, 64, 56, 56}, {64, 32, 3, 3}, 1, 2, 1},    {{1, 96, 28, 28}, {96, 1, 4, 4}, 96, 2, 1},
+      {{1, 512, 100}, {512, 256, 16}, 1, 8, 4},      {{1, 32, 8, 28, 28}, {32, 16, 3, 3, 3}, 1, 2, 1}};
+  collect_rows(transposed_rows, ConvOp::kConvTranspose, {{u8, s8}, {u8, s8, u8}, {s8, s8, s8}});
 }
 
 // tests/cuda_sources/programs.txt has a line for every program that the benchmarks' shapes and some problems of other
@@ -205,9 +215,11 @@ TEST(plans_of_large_problems_are_within_limits) {
       {{1, 1, big, 8}, {1, 1, 2, 2}, 1, 1, 0},
       {{1, 2, big, 8}, {2, 1, 2, 2}, 2, 1, 0},
   };
+  std::vector<Elements> types(std::begin(kTypes), std::end(kTypes));
+  types.emplace_back(DataType::kUint8, DataType::kInt8, DataType::kUint8);
   for (const Row& row : rows) {
     for (Device device : kSoldDevices) {
-      for (const DataType dtype : kTypes) {
+      for (const Elements& elements : types) {
         Case c;
         c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
         c.attributes.group = row.group;
@@ -215,11 +227,11 @@ TEST(plans_of_large_problems_are_within_limits) {
         c.attributes.pads = {row.pad, 0, 0, 0};
         c.x = row.x;
         c.w = row.w;
-        const ConvProblem p = c.problem(dtype);
-        const Plan plan = plan_run(dtype, c.op(), p, device, {}, true, true);
+        const ConvProblem p = c.problem(elements.x);
+        const Plan plan = plan_run(elements, c.op(), p, device, {}, true, {true});
         EXPECT(!plan.launches.empty(), c.describe());
         for (const Launch& launch : plan.launches) expect_within_limits(launch, device, c.describe());
-        for (const Launch& launch : plan_weights(dtype, c.op(), p, device, {}).launches) {
+        for (const Launch& launch : plan_weights(elements, c.op(), p, device, {}).launches) {
           expect_within_limits(launch, device, c.describe());
         }
       }
@@ -251,7 +263,7 @@ TEST(plans_of_large_convolutions_of_integers_are_within_limits) {
       c.x = row.x, c.w = row.w;
       const ConvProblem p = c.problem(DataType::kInt8);
       const Elements elements(DataType::kUint8, DataType::kInt8);
-      const Plan plan = plan_run(elements, c.op(), p, device, {}, true, true);
+      const Plan plan = plan_run(elements, c.op(), p, device, {}, true, {true});
       EXPECT(!plan.launches.empty(), c.describe());
       // Of a copy of X, beside the sums of parts, which are few.
       const double copied = 16.0 * 4 * static_cast<double>(test::count_of(c.x) + count_outputs(p)) + (1 << 30);

@@ -67,9 +67,12 @@ std::optional<std::vector<T>> run(DataType dtype, kernels::Op op, const ConvProb
                                   const std::string& about = "") {
   const bool has_bias = !in.bias.empty();
   const bool has_residual = !in.residual.empty();
-  Plan plan = plan_run(dtype, op, p, s.device, s.options, s.packed, has_bias, has_residual);
+  Terms terms;
+  terms.bias = has_bias;
+  terms.residual = has_residual;
+  Plan plan = plan_run(dtype, op, p, s.device, s.options, s.packed, terms);
   if (s.tiling >= 0 && !has_residual && !plan.launches.empty()) {
-    plan_gemm(dtype, op, p, s.device, s.options, s.packed, has_bias, &plan, [&](const std::vector<Tiling>& tilings) {
+    plan_gemm(dtype, op, p, s.device, s.options, s.packed, {has_bias}, &plan, [&](const std::vector<Tiling>& tilings) {
       return std::cref(tilings[static_cast<size_t>(s.tiling) % tilings.size()]);
     });
   }
@@ -183,7 +186,7 @@ TEST(tilings) {
     int64_t count = 1;
     for (setting.tiling = 0; setting.tiling < count; ++setting.tiling) {
       Plan plan;
-      plan_gemm(DataType::kFloat16, c.op(), p, setting.device, {}, false, true, &plan,
+      plan_gemm(DataType::kFloat16, c.op(), p, setting.device, {}, false, {true}, &plan,
                 [&count](const std::vector<Tiling>& tilings) {
                   count = static_cast<int64_t>(tilings.size());
                   return std::cref(tilings[0]);
@@ -259,7 +262,7 @@ TEST(depthwise_problems) {
     } catch (const Error&) {
       continue;  // a kernel larger than its input
     }
-    const Plan plan = plan_run(dtype, c.op(), p, setting.device, setting.options, false, c.bias);
+    const Plan plan = plan_run(dtype, c.op(), p, setting.device, setting.options, false, {c.bias});
     EXPECT(plan.launches.empty() || plan.launches[0].function == "depthwise", c.describe());
     check(maker, c, dtype, p, setting);
   }
