@@ -14,7 +14,7 @@ hypothesis.settings.load_profile("ortconv")
 QUICK_CASES = 5
 """Cases of one test function that the quick run executes; the others are marked slow."""
 
-USUAL_CASES = 30
+USUAL_CASES = 12
 """Cases of one test function that a run of all tests executes; the others are marked as sweeps."""
 
 

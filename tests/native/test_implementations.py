@@ -131,7 +131,7 @@ def test_the_environment_counts_where_there_is_no_entry(
     [
         ("ORTCONV_IMPLEMENTATION", "fft", "winograd, "),
         ("ORTCONV_CUDA_USE_TF32", "yes", "0, 1"),
-        ("ORTCONV_CPU_ONLY_OPERATORS", "2", "0, 1"),
+        ("ORTCONV_FOURIER_OPERATORS", "2", "0, 1"),
     ],
 )
 def test_an_unknown_value_in_the_environment_is_refused(
