@@ -26,16 +26,19 @@ class Fibers {
   size_t current() const { return current_; }
 
  private:
+  using Place = void* [5];  // what __builtin_setjmp saves
+
   struct Fiber {
-    ucontext_t context;
+    ucontext_t context;  // at its begin
+    Place place;
     std::unique_ptr<char[]> stack;
-    bool finished = true;
+    bool entered = false, finished = true;
     void* fake_stack = nullptr;
   };
   static void enter();
 
   std::vector<Fiber> fibers_;
-  ucontext_t scheduler_;
+  Place scheduler_;
   void* scheduler_fake_stack_ = nullptr;
   const void* scheduler_stack_ = nullptr;
   size_t scheduler_stack_size_ = 0;
