@@ -23,7 +23,7 @@ MODULES := $(shell find ortconv converters -name '*.py')
 
 help:
 	@echo "make demo      convert the samples, run them with and without the plugin, compare, and draw a picture"
-	@echo "make test      run the quick tests: at most 5 cases of each test, and none that takes long"
+	@echo "make test      run the quick tests: at most 4 cases of each test, and none that takes long"
 	@echo "make test-all  run all tests but the heavy sweeps: at most 12 cases of each test"
 	@echo "make test-lowest  run all tests but the heavy sweeps with the lowest version of everything that pyproject.toml asks for"
 	@echo "make test-serve  run the tests of what serves models, with Ray and Triton's client, which make test skips"

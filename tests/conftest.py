@@ -11,7 +11,7 @@ import pytest
 hypothesis.settings.register_profile("ortconv", deadline=None)  # no test is about time
 hypothesis.settings.load_profile("ortconv")
 
-QUICK_CASES = 5
+QUICK_CASES = 4
 """Cases of one test function that the quick run executes; the others are marked slow."""
 
 USUAL_CASES = 12
