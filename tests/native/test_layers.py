@@ -18,7 +18,7 @@ LAYERS = {
     "ops": {"base", "kernels"},
     "cuda/params": set(),
     "cuda/device": {"cuda/params"},
-    "cuda/plan": {"base", "kernels", "third_party", "cuda/params"},
+    "cuda/plan": {"base", "kernels", "cuda/params"},
     "cuda/host": {"base", "cuda/params", "cuda/plan"},
     "ort/abi": {"base", "ops", "cuda/params", "cuda/plan", "cuda/host"},
     "ort": {"base", "kernels", "ops", "cuda/params", "cuda/plan", "cuda/host", "ort/abi"},

@@ -57,7 +57,7 @@ struct FourierPass {
   const void* after;         // factors of what is stored
   long long first, rows;     // the transforms of this launch
   long long columns;         // of a transform
-  long long stride;          //
+  long long stride;          // the product of the lengths of earlier passes
   long long given, wanted;   // elements of a transform that are loaded, the others being 0, and stored
   long long transform_size;  // the length of the transforms that the operator defines
   int length;

@@ -102,7 +102,7 @@ class Planner {
     }
   }
 
-  // One transform, of which nothing is known but its length.
+  // The passes of one transform, before it is decided where the first loads and the last stores.
   std::vector<Step> passes(int64_t first, int64_t rows) const {
     const std::vector<int64_t>& lengths = all_.steps.passes();
     const int64_t total = all_.steps.fft_length();

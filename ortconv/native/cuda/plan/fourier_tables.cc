@@ -9,17 +9,7 @@
 
 // Its inline functions are not those of the CPU's kernels, which are compiled for other instruction sets.
 #define pocketfft ortconv_pocketfft_tables
-#define POCKETFFT_NO_MULTITHREADING
-#define POCKETFFT_CACHE_SIZE 0
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
-#include "third_party/pocketfft/pocketfft_hdronly.h"
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
+#include "kernels/fourier/pocketfft.h"
 
 namespace ortconv::cuda {
 namespace {

@@ -33,8 +33,8 @@ PositionRange transposed_positions(const ConvProblem& p, int axis) {
   return {floor_div(p.pad[axis], p.stride[axis]), floor_div(p.dst_size[axis] - 1 + p.pad[axis], p.stride[axis]) + 1};
 }
 
-// Src as the GEMM reads it: on each axis, so many positions, of which `before` come before the first of src. Where that
-// is negative, so many positions of src are not read.
+// What the GEMM reads of src on each axis: `size` positions, the first `before` of which are padding. A negative
+// `before` leaves out as many positions of src.
 struct SourceExtent {
   int64_t size[kMaxSpatial], before[kMaxSpatial];
 };

@@ -21,17 +21,7 @@
 #define ORTCONV_FOURIER_JOIN(a, b) a##b
 #define ORTCONV_FOURIER_NAMED(isa) ORTCONV_FOURIER_JOIN(ortconv_pocketfft_, isa)
 #define pocketfft ORTCONV_FOURIER_NAMED(ORTCONV_FOURIER_ISA)
-#define POCKETFFT_NO_MULTITHREADING
-#define POCKETFFT_CACHE_SIZE 0
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
-#include "third_party/pocketfft/pocketfft_hdronly.h"
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
+#include "kernels/fourier/pocketfft.h"
 
 namespace ortconv::kernels::fourier::ORTCONV_FOURIER_ISA {
 

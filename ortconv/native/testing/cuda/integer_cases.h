@@ -1,4 +1,4 @@
-// Convolutions of 8-bit integers to test with, and what they must give by the definitions of the operators.
+// Test cases of convolutions of 8-bit integers, with the results that the definitions of the operators give.
 #pragma once
 
 #include <algorithm>

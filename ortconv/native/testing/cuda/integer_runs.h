@@ -25,7 +25,7 @@ struct Setting {
   Device device;
   bool packed = false;
   emulator::Choices choices;
-  int64_t tiling = -1;  // which of those that are possible, modulo their number; -1: what the plan takes
+  int64_t tiling = -1;  // index of a possible tiling, modulo their number; -1: the choice of the plan
   int64_t skew = 0;     // of Y and the residual, in bytes, where they are 8-bit integers
 };
 

@@ -35,7 +35,7 @@ const OrtCustomOp* integer_conv_op(DataType x, DataType w) {
   return nullptr;
 }
 
-// A node with its inputs, and what it must give.
+// A node, its inputs and the expected result.
 class IntegerNode {
  public:
   IntegerNode(const Case& c, const ConvProblem& p, const IntegerTensors& t, const Known& known, int device)

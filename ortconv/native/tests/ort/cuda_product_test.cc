@@ -46,7 +46,7 @@ const OrtCustomOp* product_op(DataType dtype, Code code, bool gathers = false) {
   return nullptr;
 }
 
-// A node with its inputs, and what it must give.
+// A node, its inputs and the expected result.
 template <class T>
 class ProductNode {
  public:

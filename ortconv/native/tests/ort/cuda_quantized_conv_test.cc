@@ -50,7 +50,7 @@ struct Known {
   bool shapes = false;
 };
 
-// A node with its inputs, and what it must give.
+// A node, its inputs and the expected result.
 class QuantizedNode {
  public:
   QuantizedNode(Kind kind, const Case& c, const ConvProblem& p, const IntegerTensors& t, const Known& known, int device)

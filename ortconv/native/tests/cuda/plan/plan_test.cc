@@ -24,7 +24,7 @@ struct Setting {
   bool packed;
   emulator::Choices choices;
   int64_t skew = 0;     // of all tensors
-  int64_t tiling = -1;  // which of those that are possible, modulo their number; -1: what the plan takes
+  int64_t tiling = -1;  // index of a possible tiling, modulo their number; -1: the choice of the plan
 };
 
 std::string describe(const Setting& s) {
