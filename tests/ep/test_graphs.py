@@ -129,6 +129,14 @@ def test_a_value_that_a_subgraph_reads_is_not_fused_away() -> None:
         np.testing.assert_allclose(got, right, atol=1e-5)
 
 
+def test_fused_nodes_make_onnx_runtime_log_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    made = options()
+    made.log_severity_level = 2  # warnings
+    session(unet(), made)
+    logged = [line for line in "".join(capfd.readouterr()).splitlines() if "VerifyEachNodeIsAssignedToAnEp" not in line]
+    assert logged == []
+
+
 def test_functions_of_a_model() -> None:
     text = """
         <ir_version: 10, opset_import: ["": 21, "local": 1]>

@@ -113,6 +113,7 @@ using ValueInfoGetNumConsumers = Slot<324, OrtStatus*(const OrtValueInfo*, size_
 using ValueInfoGetConsumers =
     Slot<325, OrtStatus*(const OrtValueInfo*, const OrtNode** nodes, int64_t* inputs, size_t count)>;
 using ValueInfoGetInitializerValue = Slot<326, OrtStatus*(const OrtValueInfo*, const OrtValue**)>;
+using ValueInfoIsRequiredGraphInput = Slot<328, OrtStatus*(const OrtValueInfo*, bool*)>;
 using ValueInfoIsGraphOutput = Slot<330, OrtStatus*(const OrtValueInfo*, bool*)>;
 using ValueInfoIsConstantInitializer = Slot<331, OrtStatus*(const OrtValueInfo*, bool*)>;
 using GraphGetNumNodes = Slot<344, OrtStatus*(const OrtGraph*, size_t*)>;

@@ -81,6 +81,8 @@ std::optional<TensorView> Value::constant() const {
 bool Value::is_graph_output() const { return flag_of<abi::ValueInfoIsGraphOutput>(api_, info_); }
 
 std::optional<Node> Value::producer() const {
+  // Of an input of a fused node's graph ONNX Runtime would log a warning.
+  if (flag_of<abi::ValueInfoIsRequiredGraphInput>(api_, info_)) return std::nullopt;
   const OrtNode* node = nullptr;
   invoke<abi::ValueInfoGetProducer>(api_, info_, &node, static_cast<size_t*>(nullptr));
   if (node == nullptr) return std::nullopt;

@@ -138,6 +138,10 @@ void add_values(void (**slots)()) {
              *tensor = value->constant;
              return nullptr;
            });
+  set_slot(slots, abi::ValueInfoIsRequiredGraphInput(), [](const OrtValueInfo* value, bool* is) -> OrtStatus* {
+    *is = value->producer == nullptr && value->constant == nullptr;
+    return nullptr;
+  });
   set_slot(slots, abi::ValueInfoIsGraphOutput(), [](const OrtValueInfo* value, bool* is) -> OrtStatus* {
     *is = value->is_graph_output;
     return nullptr;
