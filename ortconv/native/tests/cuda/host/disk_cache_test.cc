@@ -12,17 +12,15 @@
 
 #include "base/sha256.h"
 #include "cuda/host/shared_library.h"
+#include "testing/new_folder.h"
 #include "testing/test.h"
 
 namespace ortconv::cuda {
 namespace {
 
-const std::string kFakes = ORTCONV_FAKE_CUDA_FOLDER;
+using test::new_folder;
 
-std::string new_folder() {
-  char name[] = "/tmp/ortconv_test_XXXXXX";
-  return mkdtemp(name) != nullptr ? name : "";
-}
+const std::string kFakes = ORTCONV_FAKE_CUDA_FOLDER;
 
 std::string output_of(const std::string& command) {
   FILE* const lines = popen(command.c_str(), "r");

@@ -18,10 +18,13 @@
 #include "cuda/host/error.h"
 #include "cuda/host/gpu.h"
 #include "testing/fake_cuda/fake_cuda.h"
+#include "testing/new_folder.h"
 #include "testing/test.h"
 
 namespace ortconv::cuda {
 namespace {
+
+using test::new_folder;
 
 const std::string kFakes = ORTCONV_FAKE_CUDA_FOLDER;
 
@@ -229,11 +232,6 @@ TEST(devices_that_the_compiler_does_not_know) {
 // Programs.
 
 const ProgramKey kProgram = {"direct", {"-DACTIVATE=0", "-DELEMENT=0"}};
-
-std::string new_folder() {
-  char name[] = "/tmp/ortconv_test_XXXXXX";
-  return mkdtemp(name) != nullptr ? name : "";
-}
 
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> files;
