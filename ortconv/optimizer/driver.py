@@ -266,6 +266,8 @@ def _require(model: ir.Model, name: str) -> int:
             "opset_import",
             f"ai.onnx {imports.get('')} is not supported; allowed: {OLDEST} to {opsets.stop - 1}.",
         )
+    if not any(node.domain == DOMAIN for node in model.graph.all_nodes()):
+        imports.pop(DOMAIN, None)  # in a process that used the plugin, ONNX Runtime saves any model with version 1000
     if imports.get(DOMAIN, VERSION) != VERSION:
         raise ModelFormatError(
             name, "opset_import", f"{DOMAIN} {imports[DOMAIN]} is not supported; allowed: {VERSION}."

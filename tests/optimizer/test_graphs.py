@@ -248,5 +248,15 @@ def test_what_would_be_lost_is_refused(lossy: str) -> None:
         model.functions.append(onnx.helper.make_function("own", "f", ["c"], ["y"], [node], imports, attributes))
     else:
         model.opset_import.add(domain="org.ortconv", version=2)
+        ours = optimization(model).to_proto()
+        model.graph.node.append(ours.graph.node[0])
+        model.graph.node[1].output[0] = "z"
     with pytest.raises(ortconv.ModelFormatError, match="allowed: "):
         optimization(model)
+
+
+def test_our_domain_in_what_onnx_runtime_saved_after_a_session_with_the_plugin() -> None:
+    model = parsed("g (float[1,2,L] x) => (float[1,3,P] y) { y = ConvTranspose (x, w) }", w=rand(2, 3, 3))
+    model.opset_import.add(domain="org.ortconv", version=1000)
+    done = assert_same(model, {"x": rand(1, 2, 5)}, ops=[CT])
+    assert {each.domain: each.version for each in done.to_proto().opset_import}["org.ortconv"] == 1
