@@ -39,11 +39,11 @@ struct Layout {
   // Inside a slice, which begins with the columns: weights that have to be copied; sums, where dst has 16-bit elements.
   size_t slice_wei, slice_sums, slice_tap_rows;
 
-  Layout(const Plan& plan, const ConvProblem& p, int threads)
+  Layout(const Plan& plan, const ConvProblem& p, int threads, bool widens)
       : rows(p.mb * product_of(p.src_size, p.ndims)),
         panels(rows, plan.mr),
         dst_points(product_of(p.dst_size, p.ndims)) {
-    const bool widens = plan.element_bytes != plan.cell_bytes;
+    const bool rounds = plan.element_bytes != plan.cell_bytes;
     const auto cells = [&](int64_t count) { return align64(static_cast<size_t>(count) * plan.cell_bytes); };
     const int64_t wanted = threads > 1 ? ceil_div(4 * threads, plan.g) : 1;
     int64_t most = std::max<int64_t>(1, kItemColumns / plan.num_taps);
@@ -54,7 +54,7 @@ struct Layout {
     const int64_t columns = ceil_div(item_oc * plan.num_taps, kGemmColumns) * kGemmColumns;
     slice_wei = cells(columns * std::min(rows, plan.mr));
     slice_sums = slice_wei + cells(plan.ic * (widens ? columns : kGemmColumns));
-    slice_tap_rows = slice_sums + (widens ? cells(p.mb * item_oc * dst_points) : 0);
+    slice_tap_rows = slice_sums + (rounds ? cells(p.mb * item_oc * dst_points) : 0);
     slice_size = slice_tap_rows + align64(plan.num_taps / plan.axis[plan.ndims - 1].ker * sizeof(TapRow));
   }
 };
@@ -211,17 +211,18 @@ void activate_sums(const Plan& plan, const ConvProblem& p, const Sums<float>& su
   });
 }
 
-// The B operand of one item: `whole` columns that are read from the weights in place, if possible, and `padded` columns
-// that are copied and padded with zeros.
-template <class T>
+// The B operand of one item: `whole` columns that are read from the weights in place, if they are cells, and `padded`
+// columns that are copied and padded with zeros.
+template <class Cell>
 struct Weights {
-  const Sum<T>* whole_data = nullptr;
-  Sum<T>* padded_data;
+  const Cell* whole_data = nullptr;
+  Cell* padded_data;
   int64_t whole = 0, padded;
 
-  Weights(const Plan& plan, const ConvProblem& p, const T* wei, int64_t columns, Sum<T>* buffer) : padded_data(buffer) {
+  template <class T>
+  Weights(const Plan& plan, const ConvProblem& p, const T* wei, int64_t columns, Cell* buffer) : padded_data(buffer) {
     // A vector over the end of the weights would read out of bounds.
-    if constexpr (std::is_same_v<T, Sum<T>>) {
+    if constexpr (std::is_same_v<T, Cell>) {
       whole_data = wei;
       whole = columns / kGemmColumns * kGemmColumns;
     }
@@ -229,13 +230,13 @@ struct Weights {
     padded = ceil_div(rest, kGemmColumns) * kGemmColumns;
     for (int64_t c = 0; c < plan.ic && rest > 0; ++c) {
       const T* in = wei + c * p.wei_0 + whole;
-      Sum<T>* out = buffer + c * padded;
-      if constexpr (std::is_same_v<T, Sum<T>>) {
+      Cell* out = buffer + c * padded;
+      if constexpr (std::is_same_v<T, Cell>) {
         std::copy_n(in, rest, out);
       } else {
         plan.widen->run(in, rest, out);
       }
-      std::fill(out + rest, out + padded, Sum<T>());
+      std::fill(out + rest, out + padded, Cell());
     }
   }
 };
@@ -253,8 +254,9 @@ void multiply(const Plan& plan, int64_t rows, int64_t columns, const Cell* a, co
   }
 }
 
-template <class T>
-void run_item(const Run<T>& run, char* slice, int64_t item) {
+// `all_wei` are the weights of all groups, as they are stored or as cells.
+template <class T, class Weight>
+void run_item(const Run<T>& run, const Weight* all_wei, char* slice, int64_t item) {
   using Cell = Sum<T>;
   const Plan& plan = run.plan;
   const ConvProblem& p = run.problem;
@@ -264,8 +266,8 @@ void run_item(const Run<T>& run, char* slice, int64_t item) {
   const int64_t oc_count = std::min(layout.item_oc, plan.oc - oc), oc_begin = group * plan.oc + oc;
   Cell* buffer = reinterpret_cast<Cell*>(slice);
   TapRow* tap_rows = reinterpret_cast<TapRow*>(slice + layout.slice_tap_rows);
-  const Weights<T> wei(plan, p, run.wei + group * plan.ic * p.wei_0 + oc * p.wei_1, oc_count * plan.num_taps,
-                       reinterpret_cast<Cell*>(slice + layout.slice_wei));
+  const Weights<Cell> wei(plan, p, all_wei + group * plan.ic * p.wei_0 + oc * p.wei_1, oc_count * plan.num_taps,
+                          reinterpret_cast<Cell*>(slice + layout.slice_wei));
   const int64_t pitch = wei.whole + wei.padded;
 
   T* dst = run.dst + oc_begin * p.dst_c;
@@ -300,15 +302,15 @@ void run_item(const Run<T>& run, char* slice, int64_t item) {
   if constexpr (!std::is_same_v<T, Cell>) round_sums(plan, p, sums, oc_count, dst);
 }
 
-template <class T>
-void run_typed(const Run<T>& run, const Parallel& parallel) {
+template <class T, class Weight>
+void run_typed(const Run<T>& run, const Weight* wei, const Parallel& parallel) {
   const int64_t items = run.plan.g * run.layout.items_per_group;
   const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
   for_each(parallel, run.plan.g, [&](int64_t group) { pack_src(run, group); });
   Ranges ranges(items, 1, 1, slices);
   for_each(parallel, slices, [&](int64_t i) {
     char* slice = run.scratch + run.layout.slices + i * run.layout.slice_size;
-    ranges.for_each_item([&](int64_t item) { run_item(run, slice, item); });
+    ranges.for_each_item([&](int64_t item) { run_item(run, wei, slice, item); });
   });
 }
 
@@ -318,15 +320,32 @@ bool can_run_columns(const Plan& plan, const ConvProblem& p) {
   return plan.op == Op::kConvTranspose && plan.parts == nullptr && is_contiguous(plan, p);
 }
 
-size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads) {
-  const Layout layout(plan, problem, threads);
+Buffer widened_weights(const Plan& plan, const void* wei) {
+  const int64_t count = plan.packed_size();
+  Buffer widened(static_cast<size_t>(count) * plan.cell_bytes);
+  with_float_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (!std::is_same_v<T, Sum<T>>) plan.widen->run(static_cast<const T*>(wei), count, widened.as<float>());
+  });
+  return widened;
+}
+
+size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads, bool is_widened) {
+  const Layout layout(plan, problem, threads, !is_widened && plan.element_bytes != plan.cell_bytes);
   return layout.slices + static_cast<size_t>(threads) * layout.slice_size;
 }
 
-void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
-                 void* dst, void* scratch, const Parallel& parallel) {
-  with_typed_run(plan, problem, Layout(plan, problem, std::max(parallel.threads, 1)), src, wei, bias, dst, scratch,
-                 [&](const auto& run) { run_typed(run, parallel); });
+void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, const ColumnWeights& wei,
+                 const void* bias, void* dst, void* scratch, const Parallel& parallel) {
+  const bool widens = wei.widened == nullptr && plan.element_bytes != plan.cell_bytes;
+  const Layout layout(plan, problem, std::max(parallel.threads, 1), widens);
+  with_typed_run(plan, problem, layout, src, wei.stored, bias, dst, scratch, [&](const auto& run) {
+    using T = std::remove_const_t<std::remove_pointer_t<decltype(run.wei)>>;
+    if constexpr (!std::is_same_v<T, Sum<T>>) {
+      if (wei.widened != nullptr) return run_typed(run, wei.widened, parallel);
+    }
+    run_typed(run, run.wei, parallel);
+  });
 }
 
 }  // namespace ortconv::kernels

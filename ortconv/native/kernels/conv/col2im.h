@@ -4,7 +4,7 @@
 // position is multiplied with every tap exactly once,
 //     columns[n, x][m, k] = sum over c of src[n, c, x] * wei[c, m, k],
 // and dst[n, m, x * s - pad + k * d] collects them. The buffer holds a few dst channels at a time. The weights are read
-// as they are, so they have to be contiguous.
+// in the order in which they lie, so they have to be contiguous.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,18 @@ namespace ortconv::kernels {
 // Whether a run may be computed so.
 bool can_run_columns(const Plan& plan, const ConvProblem& problem);
 
-size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads);
+// Weights of 16 bits as floats, in the same order: their runs need not widen them.
+Buffer widened_weights(const Plan& plan, const void* wei);
 
-// As run(), for a problem that can_run_columns() accepts; wei is not null.
-void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, const void* wei, const void* bias,
-                 void* dst, void* scratch, const Parallel& parallel);
+struct ColumnWeights {
+  const void* stored;
+  const float* widened = nullptr;  // null: none were made
+};
+
+size_t columns_scratch_bytes(const Plan& plan, const ConvProblem& problem, int threads, bool is_widened);
+
+// As run(), for a problem that can_run_columns() accepts.
+void run_columns(const Plan& plan, const ConvProblem& problem, const void* src, const ColumnWeights& wei,
+                 const void* bias, void* dst, void* scratch, const Parallel& parallel);
 
 }  // namespace ortconv::kernels

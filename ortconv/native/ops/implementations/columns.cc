@@ -1,4 +1,6 @@
-// A few positions multiplied with weights as they lie, see kernels/conv/col2im.h.
+// A few positions multiplied with weights in the order in which they lie, see kernels/conv/col2im.h.
+#include <mutex>
+
 #include "kernels/conv/col2im.h"
 #include "ops/implementations/direct.h"
 #include "ops/implementations/sizes.h"
@@ -6,13 +8,18 @@
 namespace ortconv::implementations {
 namespace {
 
-class Columns : public UnpackedDirect<kernels::columns_scratch_bytes, kernels::run_columns> {
+class Columns : public Direct {
  public:
-  Columns(const Node& node, kernels::PlanPtr sizes) : UnpackedDirect(node, std::move(sizes)) {}
+  Columns(const Node& node, kernels::PlanPtr sizes)
+      : Direct(node, std::move(sizes)),
+        is_widened_(has_constant_weights() && this->sizes().element_bytes != this->sizes().cell_bytes) {}
 
   std::optional<Work> work(const ConvProblem& p) const override {
     const kernels::Plan& plan = sizes();
-    if (!kernels::can_run_columns(plan, p) || !is_moderate(p)) return std::nullopt;
+    const auto bytes = [&](const auto&, const ConvProblem& problem, int threads) {
+      return scratch_bytes(problem, threads);
+    };
+    if (!kernels::can_run_columns(plan, p) || !is_moderate(p, bytes)) return std::nullopt;
     constexpr double kLeastRows = 4;
     const double rows = src_positions(p), ic = static_cast<double>(plan.ic), groups = static_cast<double>(p.g);
     const double columns = static_cast<double>(plan.oc) * taps_of(p);
@@ -23,9 +30,11 @@ class Columns : public UnpackedDirect<kernels::columns_scratch_bytes, kernels::r
     work.items = groups * items;
     work.products = groups * used * rounded_up(columns, 16) * ic;
     work.calls = groups * std::ceil(rows / most) * items;
-    // Weights of 16 bits are widened as they lie, in less time than src, whose rows become columns.
+    // Weights of 16 bits that are not constant are widened as they lie, in less time than src, whose rows become
+    // columns.
     constexpr double kWidened = 0.3;
-    work.copied = groups * ic * (rows + (plan.element_bytes == plan.cell_bytes ? 16 * items : kWidened * columns));
+    const bool widens = !is_widened_ && plan.element_bytes != plan.cell_bytes;
+    work.copied = groups * ic * (rows + (widens ? kWidened * columns : 16 * items));
     work.added = groups * rows * columns;
     work.steps =
         groups * rows * columns / static_cast<double>(p.ker[p.ndims - 1]) + dst_rows(p) * static_cast<double>(p.oc);
@@ -33,6 +42,22 @@ class Columns : public UnpackedDirect<kernels::columns_scratch_bytes, kernels::r
     work.far = far_bytes(4 * weight_count(p), 1) + far_bytes(4 * dst_count(p));
     return work;
   }
+  void pack(const void* wei) const override {
+    if (is_widened_) std::call_once(once_, [&] { widened_ = kernels::widened_weights(sizes(), wei); });
+  }
+  size_t scratch_bytes(const ConvProblem& problem, int threads) const override {
+    return kernels::columns_scratch_bytes(sizes(), problem, threads, is_widened_);
+  }
+  bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
+    const kernels::ColumnWeights wei{t.wei, is_widened_ ? widened_.as<float>() : nullptr};
+    kernels::run_columns(sizes(), problem, t.src, wei, t.bias, t.dst, t.scratch, parallel);
+    return true;
+  }
+
+ private:
+  const bool is_widened_;
+  mutable std::once_flag once_;
+  mutable kernels::Buffer widened_;
 };
 
 }  // namespace

@@ -178,6 +178,7 @@ struct Runner {
   Way way;
   const Plan* plan;  // of the first ways
   const ArchFlags& arch;
+  const float* widened;  // weights of kColumns, or null
 
   size_t bytes(const Shape& s, const ConvProblem& p, DataType dtype, int threads) const {
     switch (way) {
@@ -186,7 +187,7 @@ struct Runner {
       case Way::kRows:
         return depthwise_scratch_bytes(*plan, p, threads);
       case Way::kColumns:
-        return columns_scratch_bytes(*plan, p, threads);
+        return columns_scratch_bytes(*plan, p, threads, widened != nullptr);
       case Way::kPatchTiles:
       case Way::kColumnTiles:
         return im2col::scratch_bytes(tiles(), s.op, p, dtype, arch, threads);
@@ -202,7 +203,7 @@ struct Runner {
       case Way::kRows:
         return run_depthwise(*plan, p, src, wei, bias, dst, scratch, parallel);
       case Way::kColumns:
-        return run_columns(*plan, p, src, wei, bias, dst, scratch, parallel);
+        return run_columns(*plan, p, src, {wei, widened}, bias, dst, scratch, parallel);
       case Way::kPatchTiles:
       case Way::kColumnTiles:
         return im2col::run(tiles(), s.op, p, dtype, arch, src, wei, bias, dst, scratch, parallel);
@@ -256,10 +257,12 @@ void check(const Example<T>& example, DataType dtype, const ArchFlags& arch, con
     in_parts += way == Way::kPhases && plan->parts != nullptr;
     in_pairs += way == Way::kTaps && plan->in_pairs();
   }
+  Buffer widened;
+  if (s.constant && sizeof(T) < sizeof(Sum<T>)) widened = widened_weights(*phases, wei.data());
   for (size_t i = 0; i < 2 * ways.size(); ++i) {
     const auto [way, plan] = ways[i / 2];
     const int threads = i % 2 == 0 ? 1 : 3;
-    const Runner runner{way, plan, arch};
+    const Runner runner{way, plan, arch, widened.as<float>()};
     T guard, nan;
     std::memset(static_cast<void*>(&nan), 0xff, sizeof nan);
     round_to(&guard, -12345.0f);
