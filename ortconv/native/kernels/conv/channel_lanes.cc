@@ -86,7 +86,11 @@ class Worker {
     if constexpr (std::is_same_v<T, Cell>) {
       transpose(in, stride, channels_, count, nullptr, out, lanes_);
     } else {
-      for (int64_t c = 0; c < channels_; ++c) load_cells(*plan_.widen, in + c * stride, count, lines_ + c * count);
+      if (stride == count) {
+        plan_.widen->run(in, channels_ * count, lines_);
+      } else {
+        for (int64_t c = 0; c < channels_; ++c) plan_.widen->run(in + c * stride, count, lines_ + c * count);
+      }
       transpose(lines_, count, channels_, count, nullptr, out, lanes_);
     }
   }

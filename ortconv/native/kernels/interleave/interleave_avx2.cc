@@ -104,16 +104,20 @@ void interleave_many(const InterleaveArgs<T>& args, int64_t channel) {
   });
 }
 
-// Fewer than eight elements of any phases.
+// Any phases, one after the other; eight elements are rounded at once, and written one by one.
 template <class T>
-void interleave_few(const InterleaveArgs<T>& args) {
+void interleave_phases(const InterleaveArgs<T>& args) {
   for (int64_t c = 0; c < args.channels; ++c) {
     const __m256 bias = _mm256_set1_ps(args.bias_of(c));
     for (int64_t p = 0; p < args.phases; ++p) {
-      T values[kLanes];
-      avx2::store(values, _mm256_add_ps(avx2::load_first(args.n, args.src[p] + c * args.src_stride), bias));
+      const float* const row = args.src[p] + c * args.src_stride;
       T* out = args.dst + c * args.dst_stride + p;
-      for (int64_t i = 0; i < args.n; ++i) out[i * args.phases] = values[i];
+      for (int64_t begin = 0; begin < args.n; begin += kLanes) {
+        const int64_t count = std::min(kLanes, args.n - begin);
+        T values[kLanes];
+        avx2::store(values, _mm256_add_ps(avx2::load_first(count, row + begin), bias));
+        for (int64_t i = 0; i < count; ++i, out += args.phases) *out = values[i];
+      }
     }
   }
 }
@@ -133,11 +137,11 @@ void interleave_avx2(const InterleaveArgs<T>& args) {
       return interleave_channels<4>(args);
     default:
       if constexpr (!std::is_same_v<T, double>) {
-        if (args.n < kLanes && sizeof(T) < sizeof(float)) return interleave_few(args);  // rounding one by one is slow
         if (args.n >= kLanes && args.phases <= kMostPhases) {
           for (int64_t c = 0; c < args.channels; ++c) interleave_many(args, c);
           return;
         }
+        if (sizeof(T) < sizeof(float)) return interleave_phases(args);  // rounding one by one is slow
       }
       interleave_generic(args);
   }

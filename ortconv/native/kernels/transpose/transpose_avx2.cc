@@ -52,6 +52,38 @@ void few_rows(const float* src, int64_t src_stride, int64_t rows, int64_t cols, 
   }
 }
 
+// One row, whose elements go to a row of dst each.
+template <class T>
+void one_row(const float* src, int64_t cols, float bias, T* dst, int64_t dst_stride) {
+  for (int64_t j = 0; j < cols; j += kLanes) {
+    const int64_t count = std::min(kLanes, cols - j);
+    float numbers[kLanes] = {};
+    for (int64_t i = 0; i < count; ++i) numbers[i] = src[j + i] + bias;
+    T elements[kLanes];
+    avx2::store(elements, _mm256_loadu_ps(numbers));
+    for (int64_t i = 0; i < count; ++i) dst[(j + i) * dst_stride] = elements[i];
+  }
+}
+
+// Fewer columns than a tile has.
+template <class T>
+void few_columns(const float* src, int64_t src_stride, int64_t rows, int64_t cols, const float* bias, T* dst,
+                 int64_t dst_stride) {
+  for (int64_t i = 0; i < rows; i += kLanes) {
+    const int64_t count = std::min(kLanes, rows - i);
+    float added[kLanes];
+    std::fill_n(added, kLanes, -0.0f);  // changes nothing, not even the sign of a zero
+    if (bias != nullptr) std::copy_n(bias + i, count, added);
+    for (int64_t j = 0; j < cols; ++j) {
+      float numbers[kLanes] = {};
+      for (int64_t r = 0; r < count; ++r) numbers[r] = src[(i + r) * src_stride + j];
+      T elements[kLanes];
+      avx2::store(elements, _mm256_add_ps(_mm256_loadu_ps(numbers), _mm256_loadu_ps(added)));
+      std::copy_n(elements, count, dst + j * dst_stride + i);
+    }
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -64,6 +96,10 @@ void transpose_avx2(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t
                                                  : few_rows<uint32_t, T>;
       return write(src, src_stride, rows, cols, bias, dst, dst_stride);
     }
+  }
+  if constexpr (sizeof(T) < sizeof(float)) {  // which take longest to round one by one
+    if (rows == 1) return one_row(src, cols, bias == nullptr ? -0.0f : *bias, dst, dst_stride);
+    if (cols < kLanes) return few_columns(src, src_stride, rows, cols, bias, dst, dst_stride);
   }
   transpose_by_tiles<kLanes>(src, src_stride, rows, cols, bias, dst, dst_stride,
                              [](auto... tile_args) { tile(tile_args...); });
