@@ -1,6 +1,7 @@
 #include "kernels/im2col/col2im.h"
 
 #include "base/math.h"
+#include "kernels/unroll.h"
 
 namespace ortconv::kernels::im2col {
 namespace {
@@ -8,6 +9,16 @@ namespace {
 constexpr int64_t kSumBytes = 512 << 10;  // of an item, so that they stay in L2, if one channel's do
 constexpr int64_t kRowsInPlace = 16;      // of weights, read in place: the CPU prefetches so many streams
 constexpr int64_t kReachesPerSlab = 2;    // least size of a slab: what crosses its borders is computed twice
+
+// Adds numbers to others that are a step apart. A function of its own, or compilers keep its variables in memory.
+template <class Cell>
+ORTCONV_NEVER_INLINE void add_run(const Cell* in, int64_t count, int64_t step, Cell* out) {
+  if (step == 1) {
+    for (int64_t i = 0; i < count; ++i) out[i] += in[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i * step] += in[i];
+  }
+}
 
 }  // namespace
 
@@ -134,30 +145,39 @@ void Col2im<T>::pack_positions(const T* src, const Tile& tile, int64_t depth) co
         continue;
       }
     }
-    for (int64_t k = 0; k < depth; ++k) {
-      for (int64_t r = 0; r < rows; ++r) out[k * rows + r] = widen(src[at[r].src + k * p_.src_c]);
+    const auto gather = [&](T* to) {
+      for (int64_t k = 0; k < depth; ++k) {
+        for (int64_t r = 0; r < rows; ++r) to[k * rows + r] = src[at[r].src + k * p_.src_c];
+      }
+    };
+    if constexpr (std::is_same_v<T, Cell>) {
+      gather(out);
+    } else {
+      T gathered[kMostDepth * kMaxRows];
+      gather(gathered);
+      kernels_.load(gathered, 1, depth * rows, out);
     }
   }
 }
 
-// Whether the columns of a tile are contiguous in the weights, fill whole vectors, and are used for so few positions
-// that a copy would not pay.
+// Whether the columns of a tile are contiguous in the weights.
 template <class T>
 bool Col2im<T>::is_dense(const Tile& tile) const {
-  if (!std::is_same_v<T, Cell> || p_.wei_x[p_.ndims - 1] != 1) return false;
-  if (whole_vectors(tile.columns) != tile.columns || !few_positions_) return false;
+  if (p_.wei_x[p_.ndims - 1] != 1) return false;
   for (int64_t i = 1; i < tile.num_runs; ++i) {
     if (tile.runs[i].weight != tile.runs[i - 1].weight + tile.runs[i - 1].count) return false;
   }
   return true;
 }
 
-// Some src channels of the weights, from `wei` on, as the B operand: in place, or a copy.
+// Some src channels of the weights, from `wei` on, as the B operand: a copy, or in place where they fill whole vectors
+// and are used for so few positions that a copy would not pay.
 template <class T>
 const Sum<T>* Col2im<T>::weights(const T* wei, const Tile& tile, int64_t depth, int64_t* pitch) const {
   const int64_t whole = whole_vectors(tile.columns), tap_step = p_.wei_x[p_.ndims - 1];
+  const bool dense = is_dense(tile);
   if constexpr (std::is_same_v<T, Cell>) {
-    if (is_dense(tile)) {
+    if (dense && whole == tile.columns && few_positions_) {
       *pitch = p_.wei_0;
       return wei + tile.runs[0].weight;
     }
@@ -165,8 +185,18 @@ const Sum<T>* Col2im<T>::weights(const T* wei, const Tile& tile, int64_t depth, 
   *pitch = tile.pitch;
   for (int64_t k = 0; k < depth; ++k, wei += p_.wei_0) {
     Cell* out = tile.weights + k * tile.pitch;
-    for (const TapRun* run = tile.runs; run != tile.runs + tile.num_runs; ++run) {
-      kernels_.load(wei + run->weight, run->count == 1 ? 1 : tap_step, run->count, out + run->column);
+    if (dense) {
+      kernels_.load(wei + tile.runs[0].weight, 1, tile.columns, out);
+    } else if constexpr (std::is_same_v<T, Cell>) {
+      for (const TapRun* run = tile.runs; run != tile.runs + tile.num_runs; ++run) {
+        kernels_.load(wei + run->weight, run->count == 1 ? 1 : tap_step, run->count, out + run->column);
+      }
+    } else {
+      T gathered[kTileColumns<Cell>];
+      for (const TapRun* run = tile.runs; run != tile.runs + tile.num_runs; ++run) {
+        for (int64_t i = 0; i < run->count; ++i) gathered[run->column + i] = wei[run->weight + i * tap_step];
+      }
+      kernels_.load(gathered, 1, tile.columns, out);
     }
     std::fill(out + tile.columns, out + whole, Cell());
   }
@@ -228,11 +258,7 @@ void Col2im<T>::add(const Part& part, const Tile& tile, const Cell* all_columns,
       if (begin == end) continue;
       Cell* out = sums + run->channel * channel_stride + offset + first + begin * step;
       const Cell* in = columns + run->column + begin;
-      if (step == 1) {
-        for (int64_t i = 0; i < end - begin; ++i) out[i] += in[i];
-      } else {
-        for (int64_t i = 0; i < end - begin; ++i) out[i * step] += in[i];
-      }
+      add_run(in, end - begin, step, out);
     }
   }
 }
