@@ -78,11 +78,14 @@ def stft(node: ir.Node, shapes: Shapes, opset: int, emitter: Emitter) -> Outcome
             metadata_props=dict(node.metadata_props),
         )
     )
+    # Two axes at a time take an eighth of the time of one Transpose of three, which ONNX Runtime would make of two.
     channels = emitter.intermediate(node, "channels", new[-1], dtype)
-    halves = _integers(emitter, node, "halves", 0, 2, bins, -1)
-    new.append(ir.node("Reshape", [channels, halves], name=f"{name}/reshape"))
+    new.append(ir.node("Einsum", [channels], {"equation": "bct->btc"}, name=f"{name}/frames"))
+    frames = emitter.intermediate(node, "frames", new[-1], dtype)
+    halves = _integers(emitter, node, "halves", 0, 0, 2, bins)
+    new.append(ir.node("Reshape", [frames, halves], name=f"{name}/reshape"))
     parts = emitter.intermediate(node, "parts", new[-1], dtype)
-    new.append(ir.node("Transpose", [parts], {"perm": (0, 3, 2, 1)}, name=f"{name}/transpose"))
+    new.append(ir.node("Transpose", [parts], {"perm": (0, 1, 3, 2)}, name=f"{name}/transpose"))
     old = node.outputs[0]
     emitter.replace([node], new, old, old.shape or ir.Shape([None] * 4), dtype, node.inputs[1:])
     text = f"n_fft {n_fft}, hop {hop}, window {n_fft}, bins {bins}"
