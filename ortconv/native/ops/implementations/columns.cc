@@ -35,7 +35,10 @@ class Columns : public Direct {
     constexpr double kWidened = 0.3;
     const bool widens = !is_widened_ && plan.element_bytes != plan.cell_bytes;
     work.copied = groups * ic * (rows + (widens ? kWidened * columns : 16 * items));
-    work.added = groups * rows * columns;
+    // Columns that lie apart in dst are added one by one.
+    constexpr double kApart = 2;
+    const bool lie_together = p.dilation[p.ndims - 1] == 1;
+    work.added = (lie_together ? 1 : kApart) * groups * rows * columns;
     work.steps =
         groups * rows * columns / static_cast<double>(p.ker[p.ndims - 1]) + dst_rows(p) * static_cast<double>(p.oc);
     work.stored = dst_count(p);

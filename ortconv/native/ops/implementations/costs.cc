@@ -14,7 +14,7 @@ struct Costs {
 // counted four times, on an EPYC with a peak of 104 GFLOP/s a core; multiplied by 0.85, as others used the core too.
 constexpr Costs kAvx2[] = {
     {1.93e+03, 0, 35.4, 0, 0.0255, 0.434, 0, 0.909, 0},               // winograd
-    {1.66e+04, 0, 0, 5.35, 0.019, 0, 0, 0.332, 0},                    // depth_to_space
+    {1.66e+04, 0, 0, 5.35, 0.019, 0.3, 0, 0.332, 0},                  // depth_to_space
     {1.99e+03, 85.8, 1.45, 28.2, 0.0202, 0.569, 0, 0.307, 0.0228},    // disjoint_windows
     {4.73e+03, 0, 8.58, 27.3, 0.0246, 0.977, 0.368, 0.0581, 0.0291},  // tapwise
     {2.44e+03, 101, 3.77, 3.86, 0.0213, 0, 0, 0, 0},                  // channel_lanes
