@@ -68,6 +68,6 @@ target_sources(ortconv_core PRIVATE ${portable_sources} ${isa_sources})
 # Products there are rounded before they are added to; selects become vectors where comparisons may not trap.
 if(NOT MSVC)
   set(rounded ${sources})
-  list(FILTER rounded INCLUDE REGEX "/integer_result_[a-z0-9]+\\.cc$")
+  list(FILTER rounded INCLUDE REGEX "/integer_((result|depthwise)_[a-z0-9]+|conv_(avx2|avx_vnni|pairs_avx2))\\.cc$")
   set_property(SOURCE ${rounded} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off -fno-trapping-math)
 endif()

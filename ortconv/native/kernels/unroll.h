@@ -10,11 +10,14 @@
 #define ORTCONV_NEVER_INLINE
 #endif
 
-// Keeps a vector in a register. GCC would load it from memory again for every use, which it takes for free.
+// Keeps a vector in a register. GCC would load it from memory again for every use, which it takes for free. Keeps a
+// pointer, to which constants are added: GCC would compute each sum on its own.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
 #define ORTCONV_KEEP(vector) __asm__("" : "+v"(vector))
+#define ORTCONV_KEEP_POINTER(pointer) __asm__("" : "+r"(pointer))
 #else
 #define ORTCONV_KEEP(vector)
+#define ORTCONV_KEEP_POINTER(pointer)
 #endif
 
 // ORTCONV_UNROLL_TWICE: two passes of a loop of unknown length become one, where what a pass does besides its work

@@ -16,7 +16,7 @@ namespace {
 
 // Tiles of a work item, which share the weights of a panel: more where a tile reads little, so that the source of all
 // of them stays near.
-constexpr int64_t kLeastTiles = 16, kMostTiles = 32, kMostBlocks = 1024;
+constexpr int64_t kLeastTiles = 16, kMostTiles = 128, kMostBlocks = 1024;
 constexpr int kMostLanes = 16, kMostVectors = 3;
 
 constexpr int64_t kChannels = 4;         // depthwise: channels that are arranged before they are computed
@@ -34,6 +34,11 @@ int64_t worker_bytes(const ConvProblem& p, const IntegerConvLayout& layout, cons
 
 // Threads that have a channel to compute, where depthwise.
 int64_t workers(const ConvProblem& p, int threads) { return std::min<int64_t>(threads, p.g); }
+
+// Whether so many outputs of a channel are known to have equal biases.
+bool has_equal_biases(const IntegerResultOperands& operands, int64_t first, int64_t count) {
+  return operands.equal_biases != nullptr && operands.equal_biases[first] >= first + count;
+}
 
 // The buffer of a work item, from which results are stored.
 class Buffer {
@@ -56,9 +61,7 @@ class Buffer {
     args.y = static_cast<unsigned char*>(operands_.y) + ((image * problem_.oc + m) * outputs_ + first) * bytes;
     if (operands_.biases != nullptr) {
       args.biases = operands_.biases + m * outputs_ + first;
-      if (operands_.equal_biases != nullptr && operands_.equal_biases[first] >= first + count) {
-        args.bias = *args.biases, args.biases = nullptr;
-      }
+      if (has_equal_biases(operands_, first, count)) args.bias = *args.biases, args.biases = nullptr;
     }
     result_(operands_.type, args);
   }
@@ -70,6 +73,21 @@ class Buffer {
   const int64_t outputs_;
   std::vector<float> sums_;
 };
+
+// Lanes of vectors that are outputs, one after the other.
+struct Run {
+  int64_t first, count;
+};
+
+std::vector<Run> runs_of(const PositionVector* positions, int64_t count, int lanes) {
+  std::vector<Run> runs;
+  for (int64_t lane = 0; lane < count * lanes; ++lane) {
+    if ((positions[lane / lanes].lanes >> lane % lanes & 1) == 0) continue;
+    if (runs.empty() || runs.back().first + runs.back().count != lane) runs.push_back({lane, 0});
+    ++runs.back().count;
+  }
+  return runs;
+}
 
 class Driver {
  public:
@@ -141,6 +159,10 @@ class Driver {
   void depthwise(const uint8_t* x) const;
   void tiles() const;
   void multiply(int64_t group, int64_t first, int64_t count, int64_t panel, int64_t last) const;
+  void multiply_to_floats(IntegerTileArgs args, int64_t group, int64_t first, int64_t panel, int64_t last) const;
+  void multiply_to_results(IntegerTileArgs args, int64_t group, int64_t first, int64_t panel, int64_t last) const;
+  void set_panel(int64_t group, int64_t panel, IntegerTileArgs* args, std::vector<IntegerExcess>* excess) const;
+  bool stores_results() const;
 
   const ConvProblem& problem_;
   const IntegerConvLayout& layout_;
@@ -220,41 +242,98 @@ void Driver::tiles() const {
   });
 }
 
+// Whether the kernel stores results: of a single output it does not.
+bool Driver::stores_results() const {
+  return kernel_.stores_results && floats_ == nullptr && operands_->type != ResultType::kFloat && layout_.outputs > 1;
+}
+
 void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t panel, int64_t last) const {
-  const int64_t outputs = problem_.oc / problem_.g;
   IntegerTileArgs args{};
   args.blocks = weights_.blocks();
-  args.block_stride = layout_.planes * layout_.plane;
-  args.src = reinterpret_cast<const uint32_t*>(src_) + group * args.blocks * args.block_stride;
+  args.block_stride = layout_.block_stride;
+  args.src = reinterpret_cast<const uint32_t*>(src_) + group * args.blocks * layout_.planes * layout_.plane;
   args.taps = layout_.taps.data();
   args.tap_count = static_cast<int64_t>(layout_.taps.size());
-  args.y_stride = layout_.outputs;
-  const PositionVector* positions = layout_.positions.data() + first;
-  std::optional<Buffer> buffer;
-  if (floats_ == nullptr) {
-    buffer.emplace(problem_, *result_, *operands_, layout_.outputs);
-    args.y_stride = count * kernel_.lanes;
-    args.y = buffer->make(kernel_.rows, args.y_stride);
-    positions = buffered_.data() + first;
-  }
+  args.positions = layout_.positions.data() + first, args.count = count;
   int32_t sums[kMostTiles * kMostVectors * kMostLanes];
-  args.positions = positions, args.count = count;
   if (weights_.ones() != nullptr) {
     args.weights = weights_.ones();
     kernel_.sums(args, sums);
     args.sums = sums;
   }
+  if (stores_results()) return multiply_to_results(args, group, first, panel, last);
+  multiply_to_floats(args, group, first, panel, last);
+}
+
+void Driver::set_panel(int64_t group, int64_t panel, IntegerTileArgs* args, std::vector<IntegerExcess>* excess) const {
+  const int64_t outputs = problem_.oc / problem_.g, index = group * weights_.panels() + panel;
+  args->weights = weights_.lanes(index);
+  args->rows = static_cast<int>(std::min<int64_t>(kernel_.rows, outputs - panel * kernel_.rows));
+  args->channels = channels_ + group * outputs + panel * kernel_.rows;
+  weights_.find_excess(index, layout_.taps.data(), args->block_stride, excess);
+  args->excess = excess->data(), args->excess_count = static_cast<int64_t>(excess->size()) / kernel_.rows;
+}
+
+void Driver::multiply_to_floats(IntegerTileArgs args, int64_t group, int64_t first, int64_t panel, int64_t last) const {
+  std::vector<IntegerExcess> excess;
+  std::optional<Buffer> buffer;
+  args.y_stride = layout_.outputs;
+  if (floats_ == nullptr) {
+    buffer.emplace(problem_, *result_, *operands_, layout_.outputs);
+    args.y_stride = args.count * kernel_.lanes;
+    args.y = buffer->make(kernel_.rows, args.y_stride);
+    args.positions = buffered_.data() + first;
+  }
   for (; panel < last; ++panel) {
-    const int64_t channel = group * outputs + panel * kernel_.rows, index = group * weights_.panels() + panel;
-    args.weights = weights_.lanes(index);
-    args.excess = weights_.excess(index);
-    args.rows = static_cast<int>(std::min<int64_t>(kernel_.rows, outputs - panel * kernel_.rows));
-    args.channels = channels_ + channel;
+    set_panel(group, panel, &args, &excess);
+    const int64_t channel = args.channels - channels_;
     if (!buffer) args.y = floats_of(channel);
     kernel_.tiles(args);
     for (int r = 0; buffer && r < args.rows; ++r) {
-      buffer->store(image_, channel + r, layout_.positions[first].dst, outputs_of(first, count),
+      buffer->store(image_, channel + r, layout_.positions[first].dst, outputs_of(first, args.count),
                     args.y + r * args.y_stride);
+    }
+  }
+}
+
+// The kernel stores bytes for all lanes of its vectors: where some are no outputs, to a buffer.
+void Driver::multiply_to_results(IntegerTileArgs args, int64_t group, int64_t first, int64_t panel,
+                                 int64_t last) const {
+  const int64_t begin = layout_.positions[first].dst, count = outputs_of(first, args.count);
+  const int64_t lanes = args.count * kernel_.lanes;
+  const std::vector<Run> runs =
+      count == lanes ? std::vector<Run>() : runs_of(args.positions, args.count, kernel_.lanes);
+  const bool has_biases = operands_->biases != nullptr && !has_equal_biases(*operands_, begin, count);
+  std::vector<unsigned char> buffer(runs.empty() ? 0 : kernel_.rows * lanes);
+  std::vector<float> biases(runs.empty() || !has_biases ? 0 : kernel_.rows * lanes);
+  std::vector<IntegerExcess> excess;
+  std::vector<IntegerResultArgs> rows(kernel_.rows);
+  IntegerTileResults results{rows.data(), true, operands_->type, buffer.data(), runs.empty() ? layout_.outputs : lanes};
+  args.results = &results;
+  for (; panel < last; ++panel) {
+    set_panel(group, panel, &args, &excess);
+    const int64_t channel = args.channels - channels_;
+    results.is_plain = true;
+    for (int r = 0; r < args.rows; ++r) {
+      rows[r] = integer_result_args(problem_, *operands_, channel + r);
+      results.is_plain = results.is_plain && rows[r].is_plain(operands_->type);
+      if (operands_->biases == nullptr) continue;
+      const float* from = operands_->biases + (channel + r) * layout_.outputs + begin;
+      rows[r].bias = *from;
+      if (!has_biases) continue;
+      rows[r].biases = runs.empty() ? from : biases.data() + r * lanes;
+      for (const Run& run : runs) {
+        std::copy_n(from, run.count, biases.data() + r * lanes + run.first);
+        from += run.count;
+      }
+    }
+    auto* const y =
+        static_cast<unsigned char*>(operands_->y) + (image_ * problem_.oc + channel) * layout_.outputs + begin;
+    if (runs.empty()) results.y = y;
+    kernel_.tiles(args);
+    for (int r = 0; r < args.rows; ++r) {
+      unsigned char* out = y + r * layout_.outputs;
+      for (const Run& run : runs) out = std::copy_n(results.y + r * lanes + run.first, run.count, out);
     }
   }
 }

@@ -30,7 +30,10 @@ struct IntegerConvFilter {
 // The weights, packed for the kernel of an ISA.
 class IntegerConvWeights {
  public:
-  IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, const IntegerConvFilter& filter);
+  // Lanes hold the input channels in their order, or in one that a kernel that saturates prefers.
+  enum class Order { kGiven, kFree };
+  IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem, const IntegerConvFilter& filter,
+                     Order order = Order::kFree);
 
   // For the fastest kernel: the one that saturates where few weights exceed.
   static IntegerConvWeights for_fastest(const ArchFlags& arch, const ConvProblem& problem,
@@ -41,6 +44,10 @@ class IntegerConvWeights {
   int64_t blocks() const { return blocks_; }  // lanes of input channels in a group
   int64_t panels() const { return panels_; }  // of output channels in a group
   const std::vector<IntegerWindow>& windows() const { return windows_; }
+  // The input channel of a group whose number is at a place of its lanes.
+  int64_t channel_at(int64_t group, int64_t place) const {
+    return order_.empty() ? place : order_[group * inputs_ + place];
+  }
 
   // The packed weights of a panel, or of a channel where depthwise().
   const uint32_t* lanes(int64_t index) const { return lanes_.data() + index * stride_; }
@@ -48,19 +55,23 @@ class IntegerConvWeights {
   // subtracted after the sums.
   const uint32_t* ones() const { return ones_.empty() ? nullptr : ones_.data(); }
 
-  // Of a kernel that saturates: what is not in lanes(), for each row of a panel. Null for other kernels.
-  const std::vector<IntegerExcess>* excess(int64_t panel) const {
-    return excess_.empty() ? nullptr : excess_.data() + panel * kernel_.rows;
-  }
+  // Of a kernel that saturates: finds what of a panel is not in lanes(), for sources of this layout.
+  void find_excess(int64_t panel, const int64_t* taps, int64_t block_stride, std::vector<IntegerExcess>* found) const;
   // How many of all lanes have some; 0 for other kernels. Up to kMostExcess, the kernel that saturates, which
   // multiplies twice as many numbers at once, takes less time than the others.
-  double excess_share() const;
+  double excess_share() const { return excess_share_; }
   static constexpr double kMostExcess = 0.12;
 
   // What is subtracted from the sums of an output channel, given the zero point of x.
   IntegerChannel channel(int64_t index, const IntegerShift& shift) const;
 
  private:
+  // Of a lane of weights, what is not in it.
+  struct Excess {
+    int32_t tap, block;
+    uint32_t weights;
+  };
+
   template <class Number>
   std::vector<uint32_t> packed(int64_t channels, Number number) const;
   void take_excess();
@@ -70,9 +81,13 @@ class IntegerConvWeights {
   int64_t inputs_, outputs_, taps_;  // input and output channels of a group
   int64_t blocks_, panels_, stride_;
   std::vector<IntegerWindow> windows_;
+  std::vector<int64_t> order_;  // [groups][inputs]; empty: that of the channels
   std::vector<uint32_t> lanes_, ones_;
-  std::vector<std::vector<IntegerExcess>> excess_;  // [panels of all groups][rows]
-  std::vector<int32_t> sums_, zeros_;               // of each output channel, where the kernel takes bytes
+  // Of kernels that saturate, for each panel as many for each row: [count][rows], from excess_begins_[panel] on.
+  std::vector<Excess> excess_;
+  std::vector<int64_t> excess_begins_;
+  double excess_share_ = 0;
+  std::vector<int32_t> sums_, zeros_;  // of each output channel, where the kernel takes bytes
 };
 
 struct IntegerConvOperands {

@@ -8,7 +8,7 @@ namespace {
 
 struct Generic {
   static constexpr int kLanes = 8, kDepth = 2, kRows = 8, kVectors = 2;
-  static constexpr bool kSaturates = false;
+  static constexpr bool kSaturates = false, kStoresResults = false;
   using Number = int16_t;
   struct Int {
     uint32_t lane[kLanes];

@@ -10,7 +10,7 @@ namespace {
 
 struct Neon {
   static constexpr int kLanes = 4, kDepth = 2, kRows = 8, kVectors = 2;
-  static constexpr bool kSaturates = false;
+  static constexpr bool kSaturates = false, kStoresResults = false;
   using Number = int16_t;
   using Int = int32x4_t;
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/arch.h"
+#include "kernels/integer_result/integer_result.h"
 
 namespace ortconv::kernels {
 
@@ -30,8 +31,18 @@ struct IntegerChannel {
 
 // What of a lane of weights is not in the panel: a kernel that saturates adds the products of this afterwards.
 struct IntegerExcess {
-  int64_t tap, block;
+  int64_t offset;  // in src
   uint32_t weights;
+};
+
+// Where the results of tiles go as bytes, for all lanes: vector j of row r is at y + r * y_stride + j * lanes, and so
+// are biases.
+struct IntegerTileResults {
+  const IntegerResultArgs* rows;  // without residuals; the same but for scale, bias, biases, factor and addend
+  bool is_plain;                  // in each row
+  ResultType type;
+  unsigned char* y;
+  int64_t y_stride;
 };
 
 // Computes y[r][dst...] of `rows` channels for vectors of outputs. Sums over all `blocks` lanes of channels of the
@@ -49,7 +60,10 @@ struct IntegerTileArgs {
   const int32_t* sums;             // of x, [count][lanes]; null where no channel needs them
   float* y;
   int64_t y_stride;
-  const std::vector<IntegerExcess>* excess;  // of each row, for kernels that saturate; null: none
+  // For kernels that saturate, [excess_count][kernel's rows]; those that a row does not need have weights of 0.
+  const IntegerExcess* excess;
+  int64_t excess_count;
+  const IntegerTileResults* results;  // in the place of y, for kernels that store them; null: none
 };
 
 // The same for one channel of a depthwise convolution, whose numbers are contiguous in src. A lane of weights holds
@@ -106,6 +120,9 @@ struct IntegerConvKernel {
   void (*interleave)(const IntegerCopyArgs&);
   // Writes the numbers of one channel, a quarter or half of a lane each. May write a whole vector at the last `dst`.
   void (*widen)(const IntegerCopyArgs&);
+
+  // Whether tiles take IntegerTileResults.
+  bool stores_results;
 
   // Whether products of bytes are added in pairs of 16 bits, which saturate: two weights of a pair that have one sign
   // must not exceed 128 together.

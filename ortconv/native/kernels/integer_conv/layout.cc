@@ -121,6 +121,19 @@ void IntegerConvLayout::find(const ConvProblem& problem, const IntegerConvKernel
   find_positions(problem, kernel.lanes);
   find_copies(kernel.lanes);
   positions.shrink_to_fit();
+  block_stride = planes * plane;
+  if (is_pointwise(problem) && !is_integer_depthwise(problem)) {
+    put_together(ceil_div(problem.ic / problem.g, kernel.depth), int64_t{kernel.vectors} * kernel.lanes);
+  }
+}
+
+// The lanes of so many blocks of channels for `count` positions.
+void IntegerConvLayout::put_together(int64_t blocks, int64_t count) {
+  const auto moved = [&](int64_t position) { return position / count * count * blocks + position % count; };
+  for (PositionVector& vector : positions) vector.src = moved(vector.src);
+  for (IntegerCopy& copy : copies.front()) copy.dst = moved(copy.dst);
+  plane = align_up(plane, count);
+  block_stride = count;
 }
 
 // Of the tiles, in cycles for a lane of the source: half a product takes one, and a tile of one vector waits for

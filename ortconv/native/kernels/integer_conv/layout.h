@@ -7,6 +7,9 @@
 // A row of a plane is as long as the taps of the last axis reach, so lanes between rows are computed in vain. Where
 // they would be many (is_dense), each tap of the last axis has a plane of its own, without gaps between rows.
 //
+// Where a tap reads nothing but its output's position, all that a tile reads lies together: the lanes of all channels
+// for as many positions as it has.
+//
 // Depthwise convolutions have a single plane, and their kernels handle strides of 2: there is too little to compute to
 // pay for more copies.
 #pragma once
@@ -39,6 +42,7 @@ struct IntegerConvLayout {
 
   std::vector<IntegerAxis> axes;
   int64_t planes = 0, plane = 0;  // how many, and positions in one
+  int64_t block_stride = 0;       // from a position of some channels to the same one of the next channels
   int64_t inputs, outputs;        // positions of a channel
   std::vector<int64_t> taps;      // the offset of each, in the order of the weights
   std::vector<PositionVector> positions;
@@ -48,6 +52,7 @@ struct IntegerConvLayout {
   IntegerConvLayout(const ConvProblem& problem, bool is_dense);
   bool is_proportionate(const ConvProblem& problem, const IntegerConvKernel& kernel) const;
   void find(const ConvProblem& problem, const IntegerConvKernel& kernel);
+  void put_together(int64_t blocks, int64_t count);
   double cost(const IntegerConvKernel& kernel) const;
   void find_taps(const ConvProblem& problem);
   void find_positions(const ConvProblem& problem, int lanes);

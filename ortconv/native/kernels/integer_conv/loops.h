@@ -7,6 +7,7 @@
 //   spread<step>(p)                  lane i holds the numbers from p[i * step] on; reads no further than p[64]
 //   dot(sum, x, w)                   adds the products of the numbers of each lane
 //   finish(sum, channel, position, y)
+//   kStoresResults                   whether there is ByteTiles<is_plain>, which stores bytes as FloatTiles does floats
 //
 // Where a lane holds bytes:
 //
@@ -64,56 +65,72 @@ ORTCONV_ALWAYS_INLINE inline void accumulate(const IntegerTileArgs& a, typename 
       }
     }
   }
-  if (!V::kSaturates || a.excess == nullptr) return;
-  ORTCONV_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    for (const IntegerExcess& excess : a.excess[r]) {
-      const uint32_t* const at = a.src + a.taps[excess.tap] + excess.block * a.block_stride;
-      const typename V::Int weights = V::broadcast(excess.weights);
+  if constexpr (V::kSaturates) {
+    const IntegerExcess* excess = a.excess;
+    for (int64_t i = 0; i < a.excess_count; ++i, excess += V::kRows) {
       ORTCONV_UNROLL
-      for (int j = 0; j < kCount; ++j) sums[r][j] = V::dot(sums[r][j], V::load(at + a.positions[j].src), weights);
+      for (int r = 0; r < kRows; ++r) {
+        const uint32_t* const at = a.src + excess[r].offset;
+        const typename V::Int weights = V::broadcast(excess[r].weights);
+        ORTCONV_UNROLL
+        for (int j = 0; j < kCount; ++j) sums[r][j] = V::dot(sums[r][j], V::load(at + a.positions[j].src), weights);
+      }
     }
   }
 }
 
-template <class V, int kRows, int kCount>
-ORTCONV_ALWAYS_INLINE inline void integer_tile(const IntegerTileArgs& a) {
+// Stores floats to where the outputs are.
+template <class V>
+struct FloatTiles {
+  explicit FloatTiles(const IntegerTileArgs&) {}
+
+  template <int kCount>
+  void store(const IntegerTileArgs& a, int row, const typename V::Int* sums) const {
+    float* const y = a.y + row * a.y_stride;
+    ORTCONV_UNROLL
+    for (int j = 0; j < kCount; ++j) V::finish(sums[j], a.channels[row], a.positions[j], y);
+  }
+
+  void next() {}
+};
+
+template <class V, int kRows, int kCount, class Tiles>
+ORTCONV_ALWAYS_INLINE inline void integer_tile(const IntegerTileArgs& a, const Tiles& tiles) {
   typename V::Int sums[kRows][kCount];
   accumulate<V, kRows, kCount>(a, sums);
   ORTCONV_UNROLL
   for (int r = 0; r < kRows; ++r) {
     if (r >= a.rows) return;
-    float* const y = a.y + r * a.y_stride;
-    ORTCONV_UNROLL
-    for (int j = 0; j < kCount; ++j) {
-      typename V::Int sum = sums[r][j];
-      if constexpr (kTakesBytes<V>) {
-        if (a.sums != nullptr) {
-          const auto* const of_x = reinterpret_cast<const uint32_t*>(a.sums + j * V::kLanes);
-          sum = V::less_product(sum, V::load(of_x), a.channels[r].zero);
-        }
+    if constexpr (kTakesBytes<V>) {
+      ORTCONV_UNROLL
+      for (int j = 0; j < kCount; ++j) {
+        if (a.sums == nullptr) break;
+        const auto* const of_x = reinterpret_cast<const uint32_t*>(a.sums + j * V::kLanes);
+        sums[r][j] = V::less_product(sums[r][j], V::load(of_x), a.channels[r].zero);
       }
-      V::finish(sum, a.channels[r], a.positions[j], y);
     }
+    tiles.template store<kCount>(a, r, sums[r]);
   }
 }
 
-template <class V, int kRows>
+template <class V, int kRows, class Tiles>
 void integer_tiles_of(IntegerTileArgs a) {
-  for (; a.count >= V::kVectors; a.count -= V::kVectors) {
-    integer_tile<V, kRows, V::kVectors>(a);
+  Tiles tiles(a);
+  for (; a.count >= V::kVectors; a.count -= V::kVectors, tiles.next()) {
+    integer_tile<V, kRows, V::kVectors>(a, tiles);
     a.positions += V::kVectors;
     if (a.sums != nullptr) a.sums += V::kVectors * V::kLanes;
   }
-  if (V::kVectors == 3 && a.count == 2) return integer_tile<V, kRows, 2>(a);
-  if (a.count == 1) integer_tile<V, kRows, 1>(a);
+  if (V::kVectors == 3 && a.count == 2) return integer_tile<V, kRows, 2>(a, tiles);
+  if (a.count == 1) integer_tile<V, kRows, 1>(a, tiles);
 }
 
-// What the excess of a row adds to its first output.
-inline uint32_t excess_sum(const IntegerTileArgs& a, int row) {
+// What the excess of one of the panel's rows adds to its first output.
+inline uint32_t excess_sum(const IntegerTileArgs& a, int rows, int row) {
   uint32_t sum = 0;
-  for (const IntegerExcess& excess : a.excess[row]) {
-    const uint32_t x = a.src[a.taps[excess.tap] + excess.block * a.block_stride + a.positions->src];
+  for (int64_t i = 0; i < a.excess_count; ++i) {
+    const IntegerExcess& excess = a.excess[i * rows + row];
+    const uint32_t x = a.src[excess.offset + a.positions->src];
     for (int shift = 0; shift < 32; shift += 8) {
       sum += (x >> shift & 0xff) * static_cast<uint32_t>(static_cast<int8_t>(excess.weights >> shift));
     }
@@ -151,22 +168,32 @@ void integer_single(const IntegerTileArgs& a) {
     for (int i = 0; i < kSums; ++i) {
       sum += static_cast<uint32_t>(all[i][r]) + static_cast<uint32_t>(all[i][V::kRows + r]);
     }
-    if constexpr (V::kSaturates) sum += excess_sum(a, r);
+    if constexpr (V::kSaturates) sum += excess_sum(a, V::kRows, r);
     if (a.sums != nullptr) sum -= static_cast<uint32_t>(channel.zero) * static_cast<uint32_t>(*a.sums);
     const auto number = static_cast<float>(static_cast<int32_t>(sum));
     a.y[r * a.y_stride + a.positions->dst] = number * channel.scale + channel.bias;
   }
 }
 
+template <class V, class Tiles>
+void integer_tiles_to(const IntegerTileArgs& a) {
+  static_assert(V::kVectors == 2 || V::kVectors == 3, "the kinds of tiles");
+  if (a.rows <= V::kRows / 4) return integer_tiles_of<V, V::kRows / 4, Tiles>(a);
+  if (a.rows <= V::kRows / 2) return integer_tiles_of<V, V::kRows / 2, Tiles>(a);
+  return integer_tiles_of<V, V::kRows, Tiles>(a);
+}
+
 template <class V>
 void integer_tiles(const IntegerTileArgs& a) {
+  if constexpr (V::kStoresResults) {
+    if (a.results != nullptr && a.results->is_plain)
+      return integer_tiles_to<V, typename V::template ByteTiles<true>>(a);
+    if (a.results != nullptr) return integer_tiles_to<V, typename V::template ByteTiles<false>>(a);
+  }
   if constexpr (V::kLanes == 2 * V::kRows) {
     if (a.count == 1 && a.positions->count == 1) return integer_single<V>(a);
   }
-  static_assert(V::kVectors == 2 || V::kVectors == 3, "the kinds of tiles");
-  if (a.rows <= V::kRows / 4) return integer_tiles_of<V, V::kRows / 4>(a);
-  if (a.rows <= V::kRows / 2) return integer_tiles_of<V, V::kRows / 2>(a);
-  return integer_tiles_of<V, V::kRows>(a);
+  integer_tiles_to<V, FloatTiles<V>>(a);
 }
 
 template <class V>
@@ -231,9 +258,9 @@ void integer_depthwise(const IntegerDepthwiseArgs& a) {
 
 template <class V>
 constexpr IntegerConvKernel integer_conv_kernel(const char* name) {
-  IntegerConvKernel kernel{name,          V::kLanes,        V::kDepth,    V::kRows,
-                           V::kVectors,   integer_tiles<V>, nullptr,      integer_depthwise<V>,
-                           V::interleave, V::widen,         V::kSaturates};
+  IntegerConvKernel kernel{name,          V::kLanes,        V::kDepth,         V::kRows,
+                           V::kVectors,   integer_tiles<V>, nullptr,           integer_depthwise<V>,
+                           V::interleave, V::widen,         V::kStoresResults, V::kSaturates};
   if constexpr (kTakesBytes<V>) kernel.sums = integer_sums<V>;
   return kernel;
 }

@@ -193,9 +193,10 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
   std::vector<int32_t> of_src(any_.ones() == nullptr ? 0 : width_ * row);
   IntegerTileArgs args{};
   args.blocks = any_.blocks();
-  args.block_stride = layout_.layout.planes * layout_.layout.plane;
+  args.block_stride = layout_.layout.block_stride;
   const std::vector<PositionVector> vectors = shifted_positions(first, count);
-  args.src = reinterpret_cast<const uint32_t*>(src_) + group * args.blocks * args.block_stride;
+  const int64_t channel_lanes = layout_.layout.planes * layout_.layout.plane;
+  args.src = reinterpret_cast<const uint32_t*>(src_) + group * args.blocks * channel_lanes;
   args.y_stride = row;
   args.positions = vectors.data(), args.count = count;
   const auto set_taps = [&](int64_t phase) {
@@ -213,6 +214,7 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
       kernel_.sums(args, of_src.data() + phase * row);
     }
   }
+  std::vector<IntegerExcess> excess;
   for (; panel < last; ++panel) {
     const int64_t channel = group * outputs + panel * kernel_.rows;
     args.rows = static_cast<int>(std::min<int64_t>(kernel_.rows, outputs - panel * kernel_.rows));
@@ -220,7 +222,9 @@ void Driver::multiply(int64_t group, int64_t first, int64_t count, int64_t outer
       if (!weights_of(phase)) continue;  // its sums stay zeros
       const int64_t index = group * any_.panels() + panel;
       args.weights = weights_of(phase)->lanes(index);
-      args.excess = weights_of(phase)->excess(index);
+      weights_of(phase)->find_excess(index, layout_.taps[outer * width_ + phase].data(), args.block_stride, &excess);
+      args.excess = excess.data();
+      args.excess_count = static_cast<int64_t>(excess.size()) / kernel_.rows;
       args.channels = channels_ + (outer * width_ + phase) * p_.oc + channel;
       args.y = sums.data() + phase * phase_stride;
       args.sums = of_src.empty() ? nullptr : of_src.data() + phase * row;

@@ -91,7 +91,8 @@ std::optional<IntegerTransposedWeights> IntegerTransposedWeights::make(const Int
       const ConvProblem problem = phase_problem(p, phase.taps);
       const std::vector<uint8_t> own = gathered(p, problem, phase.taps, filter.w.data);
       phase.weights.emplace(kernel, problem,
-                            IntegerConvFilter{{own.data(), filter.w.is_signed}, filter.zeros, filter.zero_count});
+                            IntegerConvFilter{{own.data(), filter.w.is_signed}, filter.zeros, filter.zero_count},
+                            IntegerConvWeights::Order::kGiven);  // all phases have the same source
     }
     weights.phases_.push_back(std::move(phase));
   }

@@ -7,6 +7,7 @@
 
 #include "kernels/integer_conv/kernel.h"
 #include "kernels/integer_conv/rest.h"
+#include "kernels/integer_result/result_vector_avx2.h"
 #include "kernels/unroll.h"
 
 namespace ortconv::kernels::avx2 {
@@ -16,7 +17,7 @@ inline namespace with_vnni {  // not the same code as in files for plain AVX2
 
 struct IntegerVector {
   static constexpr int kLanes = 8, kRows = 4, kVectors = 2;
-  static constexpr bool kSaturates = false;
+  static constexpr bool kSaturates = false, kStoresResults = true;
   using Int = __m256i;
 
   static Int zero() { return _mm256_setzero_si256(); }
@@ -46,6 +47,42 @@ struct IntegerVector {
       if ((position.lanes >> i & 1) != 0) *out++ = all[i];
     }
   }
+
+  // Stores the bytes of IntegerTileResults.
+  template <bool kIsPlain>
+  class ByteTiles {
+   public:
+    explicit ByteTiles(const IntegerTileArgs& a)
+        : results_(*a.results),
+          y_(results_.y),
+          bytes_of_(results_.rows->y_scale, results_.rows->y_zero, results_.type) {}
+
+    template <int kCount>
+    void store(const IntegerTileArgs& a, int row, const Int* sums) const {
+      const IntegerResultArgs& args = results_.rows[row];
+      const RealVector<kIsPlain> real_of(args);
+      const Int correction = _mm256_set1_epi32(a.channels[row].correction);
+      const auto real = [&](int j) {
+        const __m256 bias = args.biases == nullptr ? _mm256_set1_ps(args.bias)
+                                                   : _mm256_loadu_ps(args.biases + (y_ - results_.y) + j * kLanes);
+        return real_of(_mm256_add_epi32(sums[j], correction), bias);
+      };
+      auto* const y = reinterpret_cast<__m128i*>(y_ + row * results_.y_stride);
+      const __m256 first = real(0);
+      if constexpr (kCount == 1) {
+        _mm_storel_epi64(y, bytes_of_(first, first));
+      } else {
+        _mm_storeu_si128(y, bytes_of_(first, real(1)));
+      }
+    }
+
+    void next() { y_ += kVectors * kLanes; }
+
+   private:
+    const IntegerTileResults& results_;
+    unsigned char* y_;
+    const QuantizedVector bytes_of_;
+  };
 
   // Whether one vector load reads everything that a copy needs, without reading beyond the channel.
   static bool is_whole(const IntegerCopyArgs& args, const IntegerCopy& copy) {
@@ -105,9 +142,7 @@ struct ByteVector : IntegerVector {
         });
         continue;
       }
-      const Int low = _mm256_or_si256(bytes(args, 0, copy), _mm256_slli_epi32(bytes(args, 1, copy), 8));
-      const Int high = _mm256_or_si256(bytes(args, 2, copy), _mm256_slli_epi32(bytes(args, 3, copy), 8));
-      const Int all = _mm256_xor_si256(_mm256_or_si256(low, _mm256_slli_epi32(high, 16)), flip);
+      const Int all = _mm256_xor_si256(lanes(args, copy), flip);
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + copy.dst), padded(copy, all, broadcast(padding)));
     }
   }
@@ -129,6 +164,20 @@ struct ByteVector : IntegerVector {
   }
 
  private:
+  // The lanes of such a copy.
+  static Int lanes(const IntegerCopyArgs& args, const IntegerCopy& copy) {
+    if (args.stride != 1) {
+      const Int low = _mm256_or_si256(bytes(args, 0, copy), _mm256_slli_epi32(bytes(args, 1, copy), 8));
+      const Int high = _mm256_or_si256(bytes(args, 2, copy), _mm256_slli_epi32(bytes(args, 3, copy), 8));
+      return _mm256_or_si256(low, _mm256_slli_epi32(high, 16));
+    }
+    const auto channel = [&](int c) {
+      return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(args.channels[c] + copy.src - copy.lead));
+    };
+    const __m128i low = _mm_unpacklo_epi8(channel(0), channel(1)), high = _mm_unpacklo_epi8(channel(2), channel(3));
+    return _mm256_set_m128i(_mm_unpackhi_epi16(low, high), _mm_unpacklo_epi16(low, high));
+  }
+
   static uint8_t flipped(const IntegerCopyArgs& args, int channel, int64_t at) {
     return static_cast<uint8_t>(args.channels[channel][at] ^ args.shift.flip);
   }

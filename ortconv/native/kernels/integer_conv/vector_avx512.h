@@ -15,7 +15,7 @@ inline namespace with_vnni {  // not the same code as in files for plain AVX-512
 
 struct IntegerVector {
   static constexpr int kLanes = 16, kRows = 8, kVectors = 3;
-  static constexpr bool kSaturates = false;
+  static constexpr bool kSaturates = false, kStoresResults = false;
   using Int = __m512i;
 
   static Int zero() { return _mm512_setzero_si512(); }

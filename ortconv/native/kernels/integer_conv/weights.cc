@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <limits>
+#include <numeric>
 
 #include "base/math.h"
 #include "kernels/integer_conv/integer_conv.h"
@@ -13,10 +16,61 @@ uint32_t lane_of(const int32_t (&bytes)[4]) {
   return lane;
 }
 
+constexpr int kMostOfPair = 128;  // the largest sum of two weights of one sign whose products do not saturate
+
+struct GroupedWeights {
+  int64_t groups, inputs, outputs, taps;  // channels of a group
+};
+
+// An order of the input channels of each group in which few pairs exceed. Each channel is paired with the best of
+// some that are left. Empty where there are so many weights that this would take long.
+template <class Number>
+std::vector<int64_t> order_of_pairs(const GroupedWeights& sizes, Number number) {
+  constexpr size_t kCandidates = 32;
+  constexpr int64_t kMostWeights = 1 << 23;  // of a group
+  const int64_t count = sizes.outputs * sizes.taps;
+  std::vector<int64_t> order;
+  if (sizes.inputs * count > kMostWeights) return order;
+  std::vector<int16_t> weights(sizes.inputs * count);  // [inputs][outputs][taps] of a group
+  for (int64_t group = 0; group < sizes.groups; ++group) {
+    for (int64_t m = 0; m < sizes.outputs; ++m) {
+      for (int64_t i = 0; i < sizes.inputs * sizes.taps; ++i) {
+        weights[i / sizes.taps * count + m * sizes.taps + i % sizes.taps] =
+            static_cast<int16_t>(number(group * sizes.outputs + m, i));
+      }
+    }
+    // Two weights of different signs add up to less than either.
+    const auto exceeding = [&](int64_t a, int64_t b) {
+      int64_t pairs = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        const int sum = weights[a * count + i] + weights[b * count + i];
+        pairs += static_cast<int64_t>(sum > kMostOfPair) + static_cast<int64_t>(sum < -kMostOfPair);
+      }
+      return pairs;
+    };
+    std::vector<int64_t> left(sizes.inputs);
+    std::iota(left.begin(), left.end(), 0);
+    while (left.size() > 1) {
+      const int64_t first = left.back();
+      left.pop_back();
+      size_t best = 0;
+      int64_t least = std::numeric_limits<int64_t>::max();
+      for (size_t i = 0; i < std::min(kCandidates, left.size()) && least > 0; ++i) {
+        const int64_t pairs = exceeding(first, left[left.size() - 1 - i]);
+        if (pairs < least) least = pairs, best = left.size() - 1 - i;
+      }
+      order.push_back(first), order.push_back(left[best]);
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
+    }
+    order.insert(order.end(), left.begin(), left.end());
+  }
+  return order;
+}
+
 }  // namespace
 
 IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const ConvProblem& problem,
-                                       const IntegerConvFilter& filter)
+                                       const IntegerConvFilter& filter, Order order)
     : kernel_(kernel),
       depthwise_(is_integer_depthwise(problem)),
       inputs_(problem.ic / problem.g),
@@ -36,10 +90,13 @@ IntegerConvWeights::IntegerConvWeights(const IntegerConvKernel& kernel, const Co
   const int32_t shift = w.is_signed ? 0 : 128;
   sums_.resize(problem.oc);
   for (int64_t m = 0; m < problem.oc; ++m) zeros_.push_back(filter.zero(m) - shift);
+  const auto number = [&](int64_t m, int64_t i) { return w[m * inputs_ * taps_ + i] - shift; };
+  if (kernel.saturates && order == Order::kFree && !depthwise_) {
+    order_ = order_of_pairs({problem.g, inputs_, outputs_, taps_}, number);
+  }
   lanes_ = packed(problem.oc, [&](int64_t m, int64_t i) {
-    const int32_t number = w[m * inputs_ * taps_ + i] - shift;
-    sums_[m] += number;
-    return number;
+    sums_[m] += number(m, i);
+    return number(m, i);
   });
   if (kernel.saturates) take_excess();
   if (std::all_of(zeros_.begin(), zeros_.end(), [](int32_t each) { return each == 0; })) return;
@@ -82,41 +139,57 @@ std::vector<uint32_t> IntegerConvWeights::packed(int64_t channels, Number number
     uint32_t* const panel = lanes.data() + (group * panels_ + row / rows) * stride_ + row % rows;
     for (int64_t c = 0; c < inputs_; ++c) {
       for (int64_t t = 0; t < taps_; ++t) {
-        panel[(t * blocks_ + c / depth) * rows] |= part(m, c * taps_ + t, c % depth);
+        panel[(t * blocks_ + c / depth) * rows] |= part(m, channel_at(group, c) * taps_ + t, c % depth);
       }
     }
   }
   return lanes;
 }
 
-// Takes from each pair of weights of one sign what exceeds 128 together, from the larger one.
+// Takes from each pair of weights of one sign what exceeds kMostOfPair together, from the larger one.
 void IntegerConvWeights::take_excess() {
-  constexpr int kPair = 2, kMost = 128;
+  constexpr int kPair = 2;
   const int64_t rows = kernel_.rows, panels = static_cast<int64_t>(lanes_.size()) / stride_;
-  excess_.resize(panels * rows);
-  for (int64_t i = 0; i < static_cast<int64_t>(lanes_.size()); ++i) {
-    int32_t bytes[4], rest[4] = {};
-    for (int b = 0; b < 4; ++b) bytes[b] = static_cast<int8_t>(lanes_[i] >> (8 * b));
-    for (int b = 0; b < 4; b += kPair) {
-      const int32_t sum = bytes[b] + bytes[b + 1];
-      if ((bytes[b] < 0) != (bytes[b + 1] < 0) || std::abs(sum) <= kMost) continue;
-      const int larger = std::abs(bytes[b]) >= std::abs(bytes[b + 1]) ? b : b + 1;
-      rest[larger] = sum > 0 ? sum - kMost : sum + kMost;
-      bytes[larger] -= rest[larger];
+  int64_t found = 0;
+  std::vector<std::vector<Excess>> of_rows(rows);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    for (std::vector<Excess>& each : of_rows) each.clear();
+    for (int64_t i = 0; i < stride_; ++i) {
+      uint32_t& lane = lanes_[panel * stride_ + i];
+      int32_t bytes[4], rest[4] = {};
+      for (int b = 0; b < 4; ++b) bytes[b] = static_cast<int8_t>(lane >> (8 * b));
+      for (int b = 0; b < 4; b += kPair) {
+        const int32_t sum = bytes[b] + bytes[b + 1];
+        if ((bytes[b] < 0) != (bytes[b + 1] < 0) || std::abs(sum) <= kMostOfPair) continue;
+        const int larger = std::abs(bytes[b]) >= std::abs(bytes[b + 1]) ? b : b + 1;
+        rest[larger] = sum > 0 ? sum - kMostOfPair : sum + kMostOfPair;
+        bytes[larger] -= rest[larger];
+      }
+      const uint32_t taken = lane_of(rest);
+      if (taken == 0) continue;
+      lane = lane_of(bytes);
+      const int64_t unit = i / rows;
+      of_rows[i % rows].push_back({static_cast<int32_t>(unit / blocks_), static_cast<int32_t>(unit % blocks_), taken});
+      ++found;
     }
-    const uint32_t taken = lane_of(rest);
-    if (taken == 0) continue;
-    lanes_[i] = lane_of(bytes);
-    const int64_t unit = i % stride_ / rows;
-    excess_[i / stride_ * rows + i % rows].push_back({unit / blocks_, unit % blocks_, taken});
+    excess_begins_.push_back(static_cast<int64_t>(excess_.size()));
+    size_t count = 0;
+    for (const std::vector<Excess>& each : of_rows) count = std::max(count, each.size());
+    for (size_t i = 0; i < count; ++i) {
+      for (const std::vector<Excess>& each : of_rows) excess_.push_back(i < each.size() ? each[i] : Excess{0, 0, 0});
+    }
   }
+  excess_begins_.push_back(static_cast<int64_t>(excess_.size()));
+  excess_share_ = static_cast<double>(found) / static_cast<double>(lanes_.size());
 }
 
-double IntegerConvWeights::excess_share() const {
-  double count = 0;
-  for (const std::vector<IntegerExcess>& each : excess_) count += static_cast<double>(each.size());
-  const auto lanes = static_cast<double>(excess_.size()) * static_cast<double>(taps_ * blocks_);
-  return lanes == 0 ? 0 : count / lanes;
+void IntegerConvWeights::find_excess(int64_t panel, const int64_t* taps, int64_t block_stride,
+                                     std::vector<IntegerExcess>* found) const {
+  found->clear();
+  if (excess_.empty()) return;
+  for (int64_t i = excess_begins_[panel]; i < excess_begins_[panel + 1]; ++i) {
+    found->push_back({taps[excess_[i].tap] + excess_[i].block * block_stride, excess_[i].weights});
+  }
 }
 
 // For bytes: sum((x - a) * (w - b)) = sum(x * w) - a * sum(w) - b * sum(x - a).
