@@ -21,11 +21,17 @@ from tests.operators.integer_convs import KINDS
 from tests.operators.integer_nodes import assert_refused, zeros
 from tests.operators.native import quiet
 from tests.operators.qlinear_convolution import CASES, NAMES, Case, assert_equal, model, tensors
+from tests.processor import HAS_AVX2
 from tests.running import WAYS, run
 
 PLAIN = Case((1, 6, 9, 7), (8, 6, 3, 3), strides=(2, 1), pads=(1, 1, 0, 1), activation=(0.5, -30.0, 40.0))
 PLAIN_KINDS = (np.uint8, np.int8, np.uint8)
 CONSTANTS = NAMES[1:]
+DEPTHWISE = [
+    Case((2, 3, 9, 37), (3, 1, 3, 3), pads=(1, 1, 1, 1), group=3, activation=(1.0, 0.0, np.inf)),
+    Case((1, 4, 8, 41), (8, 1, 5, 2), strides=(1, 2), pads=(0, 2, 3, 1), dilations=(2, 1), group=4),
+    Case((1, 5, 70), (5, 1, 4), pads=(2, 1), dilations=(2,), group=5),
+]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -40,9 +46,17 @@ def test_result_is_the_definition(case: Case, turn: int, way: str, library: str)
     assert_equal(case, given, y, rounded_sums=way == "none" and np.prod(case.w[1:]) > 250)
 
 
-@pytest.mark.parametrize("implementation", ["integer_tiles", "dequantized"])
-@pytest.mark.parametrize("case", CASES, ids=str)
+def has_rows(case: Case) -> bool:
+    """Tells whether a depthwise convolution is computed row by row."""
+    is_depthwise = case.group == case.x[1] and case.w[0] <= 4 * case.group
+    return HAS_AVX2 and is_depthwise and len(case.x) <= 4 and case.attributes["strides"][-1] <= 2
+
+
+@pytest.mark.parametrize("implementation", ["integer_tiles", "integer_rows", "dequantized"])
+@pytest.mark.parametrize("case", [*CASES, *DEPTHWISE], ids=str)
 def test_every_implementation_gives_the_same(case: Case, implementation: str, library: str, tmp_path: Any) -> None:
+    if implementation == "integer_rows" and not has_rows(case):
+        pytest.skip("not a depthwise convolution of one or two axes, or not on this CPU")
     given = tensors(case, PLAIN_KINDS, biases=len(case.x) == 4)
     given["w_zero_point"][:] //= 4
     options, log = quiet(), tmp_path / "choices.txt"
@@ -54,7 +68,8 @@ def test_every_implementation_gives_the_same(case: Case, implementation: str, li
     if y.size and case.w[1]:
         choice = choices.read(log)[-1]
         assert choice.implementation == implementation
-        assert {"integer_tiles", "dequantized"} <= set(choice.seconds)
+        in_integers = "integer_rows" if has_rows(case) and implementation != "integer_tiles" else "integer_tiles"
+        assert {in_integers, "dequantized"} <= set(choice.seconds)
 
 
 def test_sums_beyond_floats_are_computed_in_integers(library: str) -> None:

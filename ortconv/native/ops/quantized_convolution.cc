@@ -19,6 +19,8 @@ using kernels::Op;
 // product of theirs takes.
 constexpr double kArranged = 0.35, kRow = 20, kItem = 400, kOutput = 0.5, kInterleaved = 0.5;
 constexpr double kPortable = 4;  // times as long
+// Where tiles store results.
+constexpr double kTileArranged = 0.15, kTileRow = 5, kTileOutput = 0.22;
 constexpr double kDirect = 0.5;  // of a product
 
 // Of a dot product of vectors: of bytes in one instruction, of bytes in pairs, and of 16-bit integers.
@@ -96,10 +98,24 @@ std::optional<kernels::IntegerTransposedWeights> transposed_weights(const ConvPr
 
 double integer_nanoseconds(Op op, const ConvProblem& p, const kernels::IntegerWork& work,
                            const kernels::IntegerConvKernel& kernel, const ArchFlags& arch) {
+  const auto outputs = static_cast<double>(dst_count(p));
+  const double products = work.dots * dot_nanoseconds(kernel);
+  if (op == Op::kConv && kernel.stores_results && !kernels::is_integer_depthwise(p)) {
+    return products + work.arranged * kTileArranged + work.rows * kTileRow + outputs * kTileOutput;
+  }
   const double output = op == Op::kConv ? kOutput : kOutput + kInterleaved;
   const double slower = arch.avx2_fma || arch.neon ? 1 : kPortable;
-  return slower * (work.dots * dot_nanoseconds(kernel) + work.arranged * kArranged + work.rows * kRow +
-                   work.items * kItem + static_cast<double>(dst_count(p)) * output);
+  return slower * (products + work.arranged * kArranged + work.rows * kRow + work.items * kItem + outputs * output);
+}
+
+// Of a depthwise convolution by rows, of which so many pairs of taps are products.
+double rows_nanoseconds(const ConvProblem& p, int64_t pairs) {
+  constexpr int64_t kOutputs = 16;  // of a block
+  constexpr double kBlock = 3, kPair = 0.75, kRowOfBlocks = 6, kChannel = 50, kWidenedToShort = 0.05;
+  const int64_t width = p.dst_size[p.ndims - 1];
+  const double row = static_cast<double>(ceil_div(width, kOutputs)) * (kBlock + kPair * static_cast<double>(pairs));
+  return static_cast<double>(dst_count(p) / width) * (row + kRowOfBlocks) +
+         static_cast<double>(p.mb * p.oc) * kChannel + static_cast<double>(src_count(p)) * kWidenedToShort;
 }
 
 ConvProblem without_activation(ConvProblem problem) {
@@ -148,8 +164,12 @@ QuantizedConvolution::QuantizedConvolution(Op op, const ConvProblem& problem, co
       arch_(arch),
       options_(std::move(options)),
       result_(kernels::get_integer_result_kernel(arch)),
+      rows_kernel_(kernels::get_integer_depthwise_kernel(arch)),
       phases_(op == Op::kConv ? std::nullopt : transposed_weights(problem, filter, arch)) {
-  if (op == Op::kConv) tiles_.emplace(kernels::IntegerConvWeights::for_fastest(arch, problem, filter));
+  if (op == Op::kConv) {
+    tiles_.emplace(kernels::IntegerConvWeights::for_fastest(arch, problem, filter));
+    if (rows_kernel_ != nullptr) rows_ = kernels::IntegerDepthwiseWeights::make(problem, filter);
+  }
   constexpr int64_t kExact = int64_t{1} << 24, kLargest = 255;
   if (problem.ic == 0 || problem.oc == 0) return;
   const int64_t largest = op == Op::kConv ? largest_sum(problem, filter) : largest_transposed_sum(problem, filter);
@@ -170,6 +190,10 @@ const QuantizedConvolution::Floats& QuantizedConvolution::floats() const {
 
 void QuantizedConvolution::choose_integers(QuantizedChoice* choice) const {
   const ConvProblem& problem = choice->problem;
+  if (rows_ && rows_->supports(problem) && options_.implementation != kIntegerTiles) {
+    choice->is_rows = true, choice->nanoseconds = rows_nanoseconds(problem, rows_->windows());
+    return;
+  }
   if (phases_) choice->phases = kernels::IntegerTransposedLayout::make(problem, *phases_);
   if (tiles_) choice->tiles = kernels::IntegerConvLayout::make(problem, tiles_->kernel());
   if (choice->phases) {
@@ -189,9 +213,9 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
   choice->problem = problem;
   choice->is_empty = dst_count(problem) == 0;
   if (choice->is_empty) return choice;
-  const char* const in_integers = op_ == Op::kConv ? kIntegerTiles : kIntegerPhases;
   choose_integers(choice.get());
-  const bool has_integers = choice->phases || choice->tiles;
+  const char* const in_integers = op_ != Op::kConv ? kIntegerPhases : choice->is_rows ? kIntegerRows : kIntegerTiles;
+  const bool has_integers = choice->phases || choice->tiles || choice->is_rows;
   const char* name = has_integers ? in_integers : "integer_direct";
   std::vector<LoggedEstimate> estimates;
   if (has_integers) estimates.push_back({name, choice->nanoseconds, {}});
@@ -204,7 +228,7 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
       const bool is_faster = nanoseconds < choice->nanoseconds && options_.implementation != in_integers;
       if (is_asked_for || is_faster) {
         name = kDequantized, choice->nanoseconds = nanoseconds;
-        choice->phases.reset(), choice->tiles.reset();
+        choice->phases.reset(), choice->tiles.reset(), choice->is_rows = false;
         choice->floats = floats().convolution->choose(plain, floats().weights.data());
       }
     }
@@ -217,6 +241,7 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
 size_t QuantizedConvolution::scratch_bytes(const QuantizedChoice& choice, int threads) const {
   if (choice.phases) return integer_transposed_scratch_bytes(choice.problem, *choice.phases, *phases_, threads);
   if (choice.tiles) return integer_conv_scratch_bytes(choice.problem, *choice.tiles, *tiles_, threads);
+  if (choice.is_rows) return kernels::integer_depthwise_scratch_bytes(choice.problem, threads);
   if (choice.floats == nullptr) return 0;
   return float_bytes(src_count(choice.problem)) + float_bytes(dst_count(choice.problem)) +
          floats().convolution->scratch_bytes(*choice.floats, threads);
@@ -229,6 +254,8 @@ void QuantizedConvolution::run(const QuantizedChoice& choice, const IntegerResul
     integer_transposed(choice.problem, *choice.phases, *phases_, result_, operands, scratch, parallel);
   } else if (choice.tiles) {
     integer_conv_result(choice.problem, *choice.tiles, *tiles_, result_, operands, scratch, parallel);
+  } else if (choice.is_rows) {
+    integer_depthwise_result(choice.problem, *rows_, *rows_kernel_, operands, scratch, parallel);
   } else if (choice.floats != nullptr) {
     run_floats(choice, operands, scratch, parallel);
   } else if (op_ == Op::kConv) {

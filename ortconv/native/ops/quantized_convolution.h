@@ -13,13 +13,14 @@
 #include "base/parallel.h"
 #include "base/problem.h"
 #include "kernels/integer_conv/transposed.h"
+#include "kernels/integer_depthwise/integer_depthwise.h"
 #include "ops/convolution.h"
 
 namespace ortconv {
 
 // Names of the implementations that can be asked for.
 constexpr const char *kIntegerPhases = "integer_phases", *kIntegerTiles = "integer_tiles",
-                     *kDequantized = "dequantized";
+                     *kIntegerRows = "integer_rows", *kDequantized = "dequantized";
 
 // What computes the runs of one problem.
 struct QuantizedChoice {
@@ -29,6 +30,7 @@ struct QuantizedChoice {
   // One of these; if there is none, directly.
   std::optional<kernels::IntegerTransposedLayout> phases;
   std::optional<kernels::IntegerConvLayout> tiles;
+  bool is_rows = false;
   std::shared_ptr<const ConvChoice> floats;
 };
 
@@ -66,8 +68,10 @@ class QuantizedConvolution {
   ArchFlags arch_;
   ConvOptions options_;
   const kernels::IntegerResultKernel& result_;
+  const kernels::IntegerDepthwiseKernel* rows_kernel_;       // null: there is none
   std::optional<kernels::IntegerTransposedWeights> phases_;  // of a transposed convolution
   std::optional<kernels::IntegerConvWeights> tiles_;         // of one that is not
+  std::optional<kernels::IntegerDepthwiseWeights> rows_;     // of a depthwise one, where there is a kernel
   bool may_be_floats_ = false;                               // no sum would be rounded
   mutable std::once_flag floats_made_;
   mutable Floats floats_;

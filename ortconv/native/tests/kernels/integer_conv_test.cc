@@ -15,6 +15,7 @@
 
 #include "base/parallel.h"
 #include "kernels/integer_conv/result.h"
+#include "kernels/integer_depthwise/integer_depthwise.h"
 #include "testing/guarded.h"
 #include "testing/on_threads.h"
 
@@ -23,7 +24,7 @@ using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0;
+int failures = 0, checked = 0, checked_rows = 0;
 int every = 1;  // of so many problems, one is taken
 
 enum class Values { kAny, kExtremes, kLeast, kGreatest };
@@ -180,15 +181,23 @@ double expected(int64_t sum, const IntegerResultArgs& a, float bias, ResultType 
   return std::min(std::max(integer, least), least + 255);
 }
 
-// Straight from the source where `direct`, or where the problem has no layout.
-void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& result, const Shape& s, int turn,
-                  bool direct) {
+enum class Way { kTiles, kDirect, kRows };
+
+// Straight from the source where the problem has no layout; not at all where it has no rows.
+void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& result,
+                  const IntegerDepthwiseKernel* rows, const Shape& s, int turn, Way way) {
   ConvProblem p = problem_of(s);
   int64_t inputs = p.mb * p.ic, pixels = 1, weights = p.oc * (p.ic / p.g);
   for (int i = 0; i < p.ndims; ++i) inputs *= p.src_size[i], pixels *= p.dst_size[i], weights *= p.ker[i];
   const int64_t outputs = p.mb * p.oc * pixels;
   if (outputs == 0 || (kernel.saturates && is_integer_depthwise(p))) return;
-  if (turn % 3 != 0) p.activation = {turn % 2 == 0 ? 0.125f : 1, turn % 5 == 0 ? 0 : -30.0f, 60};
+  constexpr float kScale = 0.4375f;  // of the result
+  const bool is_plain = turn / 4 % 2 == 0;
+  if (is_plain && turn % 5 == 0) {
+    p.activation = {1, -100 * kScale, 155 * kScale};  // what uint8 takes, less the zero point
+  } else if (!is_plain && turn % 3 != 0) {
+    p.activation = {turn % 2 == 0 ? 0.125f : 1, turn % 5 == 0 ? 0 : -30.0f, 60};
+  }
   std::mt19937 random(static_cast<unsigned>(turn));
   const bool at_begin = turn % 2 == 0, has_biases = turn % 4 < 2;
   const auto type = static_cast<ResultType>(turn % 3);
@@ -199,7 +208,8 @@ void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& re
   std::uniform_real_distribution<float> number(-2, 2);
   for (int64_t i = 0; i < p.oc; ++i) {
     scales.as<float>()[i] = number(random) / 64;
-    factors.as<float>()[i] = number(random), addends.as<float>()[i] = 8 * number(random);
+    factors.as<float>()[i] = is_plain ? 1 : number(random);
+    addends.as<float>()[i] = is_plain ? 0 : 8 * number(random);
   }
   for (int64_t i = 0; i < p.oc * (has_biases ? pixels : 1); ++i) {
     const bool repeats = i % (has_biases ? pixels : 1) % 100 > 3;  // as at the inner positions of an image
@@ -218,13 +228,19 @@ void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& re
     equal = find_equal_biases(operands.biases, p.oc, pixels);
     operands.equal_biases = equal.data();
   }
-  operands.y = y.as<void>(), operands.type = type, operands.y_scale = 0.4375f;
+  operands.y = y.as<void>(), operands.type = type, operands.y_scale = kScale;
   operands.y_zero = type == ResultType::kUint8 ? 100 : -5;
   const IntegerConvFilter filter{w.bytes(), &w_zero, 1};
   const std::optional<IntegerConvLayout> layout = IntegerConvLayout::make(p, kernel);
   const int threads = 1 + turn % 3;
   const Parallel parallel = threads == 1 ? serial() : on_threads(threads);
-  if (direct || !layout) {
+  if (way == Way::kRows) {
+    const auto packed = IntegerDepthwiseWeights::make(p, filter);
+    if (rows == nullptr || !packed || !packed->supports(p)) return;
+    Guarded scratch((integer_depthwise_scratch_bytes(p, threads) + 63) / 64 * 64, false);
+    integer_depthwise_result(p, *packed, *rows, operands, scratch.as<void>(), parallel);
+    ++checked_rows;
+  } else if (way == Way::kDirect || !layout) {
     integer_conv_result_direct(p, filter, result, operands, parallel);
   } else {
     const IntegerConvWeights packed(kernel, p, filter);
@@ -247,7 +263,10 @@ void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& re
         if (got == want) continue;
         ++failures;
         std::printf("FAIL result of %s, turn %d%s: element %ld is %g, not %g\n", kernel.name, turn,
-                    direct ? " (direct)" : "", static_cast<long>(i - 1), got, want);
+                    way == Way::kDirect ? " (direct)"
+                    : way == Way::kRows ? " (rows)"
+                                        : "",
+                    static_cast<long>(i - 1), got, want);
         return;
       } while (next(&at, p.dst_size, p.ndims));
     }
@@ -260,12 +279,14 @@ Kind kind_of(int64_t turn) {
   return {turn % 2 == 0, turn / 2 % 2 == 0, turn % 3 != 0, turn % 7 % 3, turn % 5 % 2, kValues[turn % 11 % 4]};
 }
 
-void check_all(const IntegerConvKernel& kernel, const IntegerResultKernel& result) {
+void check_all(const IntegerConvKernel& kernel, const IntegerResultKernel& result, const IntegerDepthwiseKernel* rows) {
   int64_t turn = 0;
   const auto one = [&](const Shape& s) {
     if (++turn % every != 0) return;
     check(kernel, s, kind_of(turn), 1 + static_cast<int>(turn % 3), turn % 4 < 2);
-    if (turn % 2 == 0) check_result(kernel, result, s, static_cast<int>(turn / 2), turn % 16 == 0);
+    const int half = static_cast<int>(turn / 2);
+    if (turn % 2 == 0) check_result(kernel, result, rows, s, half, turn % 16 == 0 ? Way::kDirect : Way::kTiles);
+    check_result(kernel, result, rows, s, half, Way::kRows);
     if (turn % 8 == 0) check(kernel, s, kind_of(turn), 1, turn % 4 < 2, true);
   };
   const auto plain = [&](int64_t inputs, int64_t outputs, int64_t height, int64_t width, int64_t k) {
@@ -285,6 +306,15 @@ void check_all(const IntegerConvKernel& kernel, const IntegerResultKernel& resul
     one({2, 6, 1, 1 + size % 5, 2, {size, size + 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
     one({1, 3, 1, 1, 2, {size, 2 * size}, {5, 7}, {1 + size % 2, 2}, {1, 1}, {2, 3}, {2, 3}});
   }
+  // The edges of rows, and rows that are computed some at a time.
+  for (int64_t width = 1; width <= 70; ++width) {
+    for (int64_t stride = 1; stride <= 2; ++stride) {
+      one({1, 2, 1, 1, 2, {4, stride * width}, {3, 1 + width % 5}, {1, stride}, {1, 1}, {1, width % 3}, {1, 1}});
+      one({2, 1, 1, 2, 1, {stride * width}, {3}, {stride}, {1 + width % 2}, {1}, {2}});
+    }
+  }
+  one({1, 1, 1, 2, 2, {150, 130}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
+  one({2, 18, 1, 1, 2, {90, 130}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {2, 2}});
   // A single output, or one that is left over.
   for (int64_t inputs = 1; inputs <= 80; ++inputs) {
     plain(inputs, 1 + inputs % 19, 1, 1, 1), plain(inputs, 1 + inputs % 19, 1, 1, 3), plain(inputs, 9, 1, 17, 1);
@@ -403,16 +433,16 @@ int main(int argc, char** argv) {
     if (std::find(seen.begin(), seen.end(), &kernel) != seen.end()) continue;
     seen.push_back(&kernel);
     if (const IntegerConvKernel* const saturating = get_saturating_integer_conv_kernel(arch)) {
-      check_all(*saturating, get_integer_result_kernel(arch));
+      check_all(*saturating, get_integer_result_kernel(arch), nullptr);
       check_fastest(arch);
     }
-    check_all(kernel, get_integer_result_kernel(arch));
+    check_all(kernel, get_integer_result_kernel(arch), get_integer_depthwise_kernel(arch));
   }
   check_memory();
   if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
   if (!host.avx_vnni) std::printf("SKIP avx_vnni: this CPU lacks AVX-VNNI\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
   if (!host.avx512_vnni) std::printf("SKIP avx512_vnni: this CPU lacks AVX512-VNNI\n");
-  std::printf("%d runs, %d failures\n", checked, failures);
+  std::printf("%d runs, %d of them by rows, %d failures\n", checked, checked_rows, failures);
   return failures == 0 ? 0 : 1;
 }
