@@ -8,6 +8,7 @@ image to a convolution with padding.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,29 @@ class _Layer:
             self.image_factor = self.image_factor * factor
         return True
 
+    def simplify(self, scale: float, point: int, levels: tuple[int, int]) -> None:
+        """Drops bounds where the quantizer saturates, and scales before the activation what is scaled behind it.
+
+        Args:
+            scale: The scale of the quantizer.
+            point: Its zero point.
+            levels: Its lowest and highest level.
+        """
+        factor, addend = np.ones(self.channels), np.zeros(self.channels)
+        if self.after is not None:
+            factor, addend = self.after.factor, self.after.addend
+        if addend.any() or not (factor > 0).all():
+            return
+        slope, minimum, maximum = self.activation
+        if (minimum * factor / scale + point < levels[0] + 0.5).all():
+            minimum = -math.inf
+        if (maximum * factor / scale + point > levels[1] - 0.5).all():
+            maximum = math.inf
+        self.activation = slope, minimum, maximum
+        if minimum in (0, -math.inf) and maximum == math.inf:
+            self.before, self.after = self.before.then(factor, 0.0), None
+            self.image_factor = self.image_factor * factor
+
 
 def run(graph: ir.Graph, context: Context) -> int:
     """Replaces such layers.
@@ -192,6 +216,11 @@ def _quantizes(user: ir.Node, value: ir.Value) -> bool:
 def _replace(layer: _Layer, quantizer: ir.Node, context: Context) -> None:
     node, old = layer.node, quantizer.outputs[0]
     inputs = [*node.inputs, *[None] * 7]
+    y_scale, y_point = (constant(each) for each in quantizer.inputs[1:])
+    assert y_scale is not None
+    assert y_point is not None
+    limits = np.iinfo(y_point.dtype.numpy())
+    layer.simplify(float(y_scale.numpy()), int(y_point.numpy()), (int(limits.min), int(limits.max)))
 
     def array(numbers: npt.NDArray[np.float64], role: str, *, image: bool = False) -> ir.Value:
         assert old.shape is not None

@@ -65,6 +65,10 @@ LAYERS: dict[str, tuple[Build, list[str]]] = {
         lambda x: rounded(opset1.prelu(grouped(rounded(x)), opset1.constant(F32([0.25])))),
         [],
     ),
+    "a positive scale behind the activation": (
+        lambda x: rounded(opset1.multiply(opset1.relu(grouped(rounded(x))), of_channels(0.5, 2, 7))),
+        [],
+    ),
     "groups": (lambda x: rounded(opset1.relu(grouped(rounded(x))), UNSIGNED), []),
     "a quotient and a difference": (
         lambda x: rounded(opset1.subtract(opset1.divide(grouped(rounded(x)), F32(1.5)), of_channels(-1, 1, 6))),
