@@ -225,8 +225,6 @@ Estimates estimates_of_conv(const ConvProblem& problem) {
 void require_conv_pays(const IntegerLayer& layer) {
   const ArchFlags& arch = ArchFlags::host();
   if (!arch.avx2_fma || arch.has_byte_dots()) fail("ONNX Runtime's QLinearConv is about as fast on this CPU");
-  const Shape w = layer.w.constant()->dims.copy();
-  if (layer.attributes.group > 1 && w[1] == 1) fail("ONNX Runtime's kernel for one input channel is about as fast");
   const std::optional<ConvProblem> problem = problem_of(layer);
   if (!problem) fail("its sizes are not known");
   require_faster(estimates_of_conv(*problem), 0);

@@ -108,8 +108,14 @@ double integer_nanoseconds(Op op, const ConvProblem& p, const kernels::IntegerWo
   return slower * (products + work.arranged * kArranged + work.rows * kRow + work.items * kItem + outputs * output);
 }
 
-// Of a depthwise convolution by rows, of which so many pairs of taps are products.
-double rows_nanoseconds(const ConvProblem& p, int64_t pairs) {
+// What computes depthwise convolutions by rows; null where dot products of bytes do.
+const kernels::IntegerDepthwiseKernel* depthwise_kernel(const ArchFlags& arch) {
+  return arch.has_byte_dots() ? nullptr : kernels::get_integer_depthwise_kernel(arch);
+}
+
+// Of a depthwise convolution by rows.
+double rows_nanoseconds(const ConvProblem& p) {
+  const int64_t pairs = kernels::IntegerDepthwiseWeights::window_count(p);
   constexpr int64_t kOutputs = 16;  // of a block
   constexpr double kBlock = 3, kPair = 0.75, kRowOfBlocks = 6, kChannel = 50, kWidenedToShort = 0.05;
   const int64_t width = p.dst_size[p.ndims - 1];
@@ -150,6 +156,9 @@ double quantized_conv_nanoseconds(const ConvProblem& problem, const ArchFlags& a
   const bool saturates = kernel != nullptr && !kernels::is_integer_depthwise(problem);
   if (!saturates) kernel = &kernels::get_integer_conv_kernel(arch);
   const double floats = always + rough_floats_nanoseconds(Op::kConv, problem, arch);
+  if (depthwise_kernel(arch) != nullptr && kernels::IntegerDepthwiseWeights::takes(problem)) {
+    return std::min(always + rows_nanoseconds(problem), floats);
+  }
   const auto layout = kernels::IntegerConvLayout::make(problem, *kernel);
   if (!layout) return floats;
   const kernels::IntegerWork work = integer_conv_work(problem, *layout, *kernel, saturates ? kUsualExcess : 0);
@@ -164,7 +173,7 @@ QuantizedConvolution::QuantizedConvolution(Op op, const ConvProblem& problem, co
       arch_(arch),
       options_(std::move(options)),
       result_(kernels::get_integer_result_kernel(arch)),
-      rows_kernel_(kernels::get_integer_depthwise_kernel(arch)),
+      rows_kernel_(depthwise_kernel(arch)),
       phases_(op == Op::kConv ? std::nullopt : transposed_weights(problem, filter, arch)) {
   if (op == Op::kConv) {
     tiles_.emplace(kernels::IntegerConvWeights::for_fastest(arch, problem, filter));
@@ -191,7 +200,7 @@ const QuantizedConvolution::Floats& QuantizedConvolution::floats() const {
 void QuantizedConvolution::choose_integers(QuantizedChoice* choice) const {
   const ConvProblem& problem = choice->problem;
   if (rows_ && rows_->supports(problem) && options_.implementation != kIntegerTiles) {
-    choice->is_rows = true, choice->nanoseconds = rows_nanoseconds(problem, rows_->windows());
+    choice->is_rows = true, choice->nanoseconds = rows_nanoseconds(problem);
     return;
   }
   if (phases_) choice->phases = kernels::IntegerTransposedLayout::make(problem, *phases_);

@@ -26,6 +26,9 @@ Axis axis_of(const ConvProblem& p, int i) {
 Axis rows_of(const ConvProblem& p) { return p.ndims == 1 ? Axis() : axis_of(p, 0); }
 Axis columns_of(const ConvProblem& p) { return axis_of(p, p.ndims - 1); }
 
+// Taps of a row that are multiplied at once: neighbours.
+int64_t joined_taps(const ConvProblem& p) { return columns_of(p).dilation == 1 ? 2 : 1; }
+
 // Rows of outputs that are computed together.
 int64_t chunk_rows(const ConvProblem& p) {
   const Axis rows = rows_of(p);
@@ -63,15 +66,19 @@ const IntegerDepthwiseKernel* get_integer_depthwise_kernel([[maybe_unused]] cons
   return nullptr;
 }
 
+bool IntegerDepthwiseWeights::takes(const ConvProblem& p) {
+  return p.ndims <= 2 && p.oc > 0 && is_integer_depthwise(p) && p.stride[p.ndims - 1] <= 2;
+}
+
+int64_t IntegerDepthwiseWeights::window_count(const ConvProblem& p) {
+  return rows_of(p).ker * ceil_div(columns_of(p).ker, joined_taps(p));
+}
+
 std::optional<IntegerDepthwiseWeights> IntegerDepthwiseWeights::make(const ConvProblem& problem,
                                                                      const IntegerConvFilter& filter) {
-  const int last = problem.ndims - 1;
-  if (problem.ndims > 2 || problem.oc == 0 || !is_integer_depthwise(problem) || problem.stride[last] > 2) {
-    return std::nullopt;
-  }
+  if (!takes(problem)) return std::nullopt;
   IntegerDepthwiseWeights weights;
-  const int64_t height = problem.ndims == 1 ? 1 : problem.ker[0], width = problem.ker[last];
-  const int64_t joined = problem.dilation[last] == 1 ? 2 : 1;
+  const int64_t height = rows_of(problem).ker, width = columns_of(problem).ker, joined = joined_taps(problem);
   for (int64_t row = 0; row < height; ++row) {
     for (int64_t column = 0; column < width; column += joined) weights.windows_.push_back({row, column});
   }

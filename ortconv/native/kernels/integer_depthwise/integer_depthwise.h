@@ -56,7 +56,11 @@ const IntegerDepthwiseKernel* get_integer_depthwise_kernel(const ArchFlags& arch
 // The weights, packed.
 class IntegerDepthwiseWeights {
  public:
-  // None for convolutions of other kinds. `problem` holds what weight_problem() sets.
+  // Whether a convolution is of this kind. `problem` holds what weight_problem() sets, here and below.
+  static bool takes(const ConvProblem& problem);
+  // Pairs of neighbouring taps.
+  static int64_t window_count(const ConvProblem& problem);
+  // None for convolutions of other kinds.
   static std::optional<IntegerDepthwiseWeights> make(const ConvProblem& problem, const IntegerConvFilter& filter);
 
   // Whether a channel's rows fit into little memory.
