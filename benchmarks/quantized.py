@@ -3,9 +3,10 @@
 Run ``python -m benchmarks.quantized``; it needs torch, torchvision and nncf beside the packages of the tests. Each
 network of `benchmarks.networks` and `benchmarks.quantized_sources` goes through OpenVINO's converter and NNCF's
 post-training quantization to 8 bits; of the latter, those whose package is not installed are skipped. With ``--file``
-quantized OpenVINO files are compared instead; their form in float32 has no FakeQuantize. What OpenVINO computes without
-its int8 kernels is what the file says: first, ours must be as close to it as OpenVINO with them. All run in one process
-on one thread, in turns.
+quantized OpenVINO files are compared instead; their form in float32 has no FakeQuantize. Ours run with our execution
+provider, which decides by the CPU what computes a quantized layer. What OpenVINO computes without its int8 kernels is
+what the file says: first, ours must be as close to it as OpenVINO with them. All run in one process on one thread, in
+turns.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ def _engines(
         return lambda: [np.array(each) for each in request.infer(list(feeds)).values()]
 
     def of_session(model: Any) -> Run:
-        session = ortconv.InferenceSession(model, session_options(1))
+        session = ortconv.InferenceSession(model, session_options(1), backend="ep")
         names = [each.name for each in session.get_inputs()]
         data = dict(zip(names, feeds, strict=True))
         return lambda: [np.asarray(each) for each in session.run(None, data)]

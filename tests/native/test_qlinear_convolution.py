@@ -49,7 +49,9 @@ def test_result_is_the_definition(case: Case, turn: int, way: str, library: str)
 def has_rows(case: Case) -> bool:
     """Tells whether a depthwise convolution is computed row by row."""
     is_depthwise = case.group == case.x[1] and case.w[0] <= 4 * case.group
-    return HAS_AVX2 and not HAS_DOT_PRODUCTS and is_depthwise and len(case.x) <= 4 and case.attributes["strides"][-1] <= 2
+    return (
+        HAS_AVX2 and not HAS_DOT_PRODUCTS and is_depthwise and len(case.x) <= 4 and case.attributes["strides"][-1] <= 2
+    )
 
 
 @pytest.mark.parametrize("implementation", ["integer_tiles", "integer_rows", "dequantized"])
