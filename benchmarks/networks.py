@@ -26,7 +26,7 @@ import numpy.typing as npt
 from benchmarks.engines import session_options
 from benchmarks.turn import in_turns
 
-__all__ = ["NETWORKS", "compare", "mean", "network"]
+__all__ = ["NETWORKS", "compare", "mean", "network", "options"]
 
 Array = npt.NDArray[Any]
 Run = Callable[[], Array]
@@ -35,6 +35,7 @@ _ENGINES = ("torch's export", "OpenVINO", "ortconv")
 _TOLERANCE = 1e-4
 """Of the largest magnitude of an output."""
 _OPSET = 20
+_LENGTH = click.FloatRange(0.01)
 
 NETWORKS = {
     "resnet18": 224,
@@ -148,12 +149,21 @@ def mean(ratios: Sequence[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
+def options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of the benchmarks of networks: `texts`, `rounds` and `seconds`."""
+    for option in (
+        click.option("--seconds", default=0.3, show_default=True, type=_LENGTH, help="Length of a turn."),
+        click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Turns of each engine."),
+        click.option(
+            "--network", "texts", multiple=True, metavar="TEXT", help="Only those with this in their name; repeatable."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
-@click.option(
-    "--network", "texts", multiple=True, metavar="TEXT", help="Only those with this in their name; repeatable."
-)
-@click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Turns of each engine.")
-@click.option("--seconds", default=0.3, show_default=True, type=click.FloatRange(0.01), help="Length of a turn.")
+@options
 def main(texts: tuple[str, ...], rounds: int, seconds: float) -> None:
     """Compare the speed of converted networks, and print a table in Markdown."""
     logging.disable(logging.WARNING)

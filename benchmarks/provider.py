@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.engines import session_options
-from benchmarks.networks import mean
+from benchmarks.networks import mean, options
 from benchmarks.provider_networks import GROUPS, QUANTIZED
 from benchmarks.quantized_sources import Missing
 from benchmarks.turn import in_turns
@@ -38,6 +38,8 @@ _TOLERANCE, _TOLERANCE_QUANTIZED = 1e-4, 0.1
 has dequantized and rounds sums of floats, ours rounds sums of integers: some numbers of a quantized network are one
 step apart."""
 _SLOWER = 0.97
+_HEADING = """| network | claimed | plain, ms | provider, ms | optimized, ms | plain / provider | plain / optimized |
+|---|--:|--:|--:|--:|--:|--:|"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,12 +112,11 @@ def _engines(path: pathlib.Path, report: pathlib.Path) -> Iterator[Run]:
             feeds.update({each.name: rng.standard_normal(each.shape, np.float32) for each in session.get_inputs()})
         return lambda: list(session.run(None, feeds))
 
-    options = session_options(1)
-    make_products_exact(options)  # as in sessions with our library
-    yield of_session(onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]))
-    options = session_options(1)
-    ortconv.register_ep(options, {REPORT_OPTION: os.fspath(report)})
-    yield of_session(onnxruntime.InferenceSession(path, options))
+    plain, with_provider = session_options(1), session_options(1)
+    make_products_exact(plain)  # as in sessions with our library
+    yield of_session(onnxruntime.InferenceSession(path, plain, providers=["CPUExecutionProvider"]))
+    ortconv.register_ep(with_provider, {REPORT_OPTION: os.fspath(report)})
+    yield of_session(onnxruntime.InferenceSession(path, with_provider))
     yield of_session(ortconv.InferenceSession(ortconv.optimize(path), session_options(1)))
 
 
@@ -126,11 +127,7 @@ def _claimed(report: pathlib.Path) -> int:
 
 
 @click.command()
-@click.option(
-    "--network", "texts", multiple=True, metavar="TEXT", help="Only those with this in their name; repeatable."
-)
-@click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Turns of each engine.")
-@click.option("--seconds", default=0.3, show_default=True, type=click.FloatRange(0.01), help="Length of a turn.")
+@options
 def main(texts: tuple[str, ...], rounds: int, seconds: float) -> None:
     """Compare whole networks without and with our execution provider, and print tables in Markdown."""
     logging.disable(logging.WARNING)
@@ -151,8 +148,7 @@ def main(texts: tuple[str, ...], rounds: int, seconds: float) -> None:
                 found = compare(name, path, tolerance, rounds, seconds)
             if not group:
                 click.echo(f"\n## {heading}\n")
-                click.echo("| network | claimed | ONNX Runtime, ms | provider, ms | optimized, ms | provider | after |")
-                click.echo("|---|--:|--:|--:|--:|--:|--:|")
+                click.echo(_HEADING)
             group.append(found)
             cells = [f"{each:.2f}" for each in (*found.milliseconds, *found.ratios)]
             click.echo(f"| {name} | {found.claimed} | {' | '.join(cells)} |")

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.engines import session_options
-from benchmarks.networks import NETWORKS, mean, network
+from benchmarks.networks import NETWORKS, mean, network, options
 from benchmarks.quantized_sources import OCR, TRANSPOSED, Missing, ocr_file, transposed
 from benchmarks.turn import in_turns
 
@@ -205,9 +205,7 @@ def _quantized(name: str, model: Any, image: Any) -> Any:
 
 
 @click.command()
-@click.option(
-    "--network", "texts", multiple=True, metavar="TEXT", help="Only those with this in their name; repeatable."
-)
+@options
 @click.option(
     "--file",
     "files",
@@ -215,8 +213,6 @@ def _quantized(name: str, model: Any, image: Any) -> Any:
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
     help="A quantized OpenVINO file, instead of the networks; repeatable.",
 )
-@click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Turns of each engine.")
-@click.option("--seconds", default=0.3, show_default=True, type=click.FloatRange(0.01), help="Length of a turn.")
 def main(texts: tuple[str, ...], files: tuple[pathlib.Path, ...], rounds: int, seconds: float) -> None:
     """Compare the speed of quantized networks, and print a table in Markdown."""
     logging.disable(logging.WARNING)

@@ -79,7 +79,7 @@ def test_tables_end_with_the_means_and_how_many_are_slower(monkeypatch: pytest.M
     assert done.stdout.splitlines()[1:] == [
         "## Some",
         "",
-        "| network | claimed | ONNX Runtime, ms | provider, ms | optimized, ms | provider | after |",
+        "| network | claimed | plain, ms | provider, ms | optimized, ms | plain / provider | plain / optimized |",
         "|---|--:|--:|--:|--:|--:|--:|",
         "| a | 1 | 2.00 | 1.00 | 4.00 | 2.00 | 0.50 |",
         "| b | 1 | 8.00 | 16.00 | 8.00 | 0.50 | 1.00 |",

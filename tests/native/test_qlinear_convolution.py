@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -47,18 +48,24 @@ def test_result_is_the_definition(case: Case, turn: int, way: str, library: str)
 
 
 def has_rows(case: Case) -> bool:
-    """Tells whether a depthwise convolution is computed row by row."""
+    """Tells whether a depthwise convolution is computed row by row, on CPUs with AVX2 and without VNNI."""
     is_depthwise = case.group == case.x[1] and case.w[0] <= 4 * case.group
-    return (
-        HAS_AVX2 and not HAS_DOT_PRODUCTS and is_depthwise and len(case.x) <= 4 and case.attributes["strides"][-1] <= 2
-    )
+    return is_depthwise and len(case.x) <= 4 and case.attributes["strides"][-1] <= 2
 
 
-@pytest.mark.parametrize("implementation", ["integer_tiles", "integer_rows", "dequantized"])
-@pytest.mark.parametrize("case", [*CASES, *DEPTHWISE], ids=str)
+HAS_ROWS = HAS_AVX2 and not HAS_DOT_PRODUCTS
+ALL_CASES = [*CASES, *DEPTHWISE]
+BY_ROWS = [(case, "integer_rows") for case in ALL_CASES if has_rows(case)]
+
+
+@pytest.mark.parametrize(
+    ("case", "implementation"),
+    [*itertools.product(ALL_CASES, ["integer_tiles", "dequantized"]), *BY_ROWS],
+    ids=str,
+)
 def test_every_implementation_gives_the_same(case: Case, implementation: str, library: str, tmp_path: Any) -> None:
-    if implementation == "integer_rows" and not has_rows(case):
-        pytest.skip("not a depthwise convolution of one or two axes, or not on this CPU")
+    if implementation == "integer_rows" and not HAS_ROWS:
+        pytest.skip("rows are for CPUs with AVX2 and without VNNI")
     given = tensors(case, PLAIN_KINDS, biases=len(case.x) == 4)
     given["w_zero_point"][:] //= 4
     options, log = quiet(), tmp_path / "choices.txt"
@@ -70,7 +77,8 @@ def test_every_implementation_gives_the_same(case: Case, implementation: str, li
     if y.size and case.w[1]:
         choice = choices.read(log)[-1]
         assert choice.implementation == implementation
-        in_integers = "integer_rows" if has_rows(case) and implementation != "integer_tiles" else "integer_tiles"
+        is_by_rows = HAS_ROWS and has_rows(case) and implementation != "integer_tiles"
+        in_integers = "integer_rows" if is_by_rows else "integer_tiles"
         assert {in_integers, "dequantized"} <= set(choice.seconds)
 
 
