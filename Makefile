@@ -12,7 +12,8 @@ SEED ?= 1
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Modules are compiled when they are first imported: most never are.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 CUDA := build/cuda
 NATIVE := $(shell find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.inc' -o -name 'CMakeLists.txt' -o -name '*.cmake')
 MODULES := $(shell find ortconv converters -name '*.py')

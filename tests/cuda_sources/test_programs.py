@@ -67,14 +67,28 @@ def test_direct_kernel_compiles(sm: int) -> None:
     _check(sm, "direct", (*integers, "-DACTIVATE=1", "-DQUANTIZED=1", "-DY_SIGNED=1"))
 
 
+def _check_fourier(sm: int, element: int, double: int) -> None:
+    types = (f"-DDOUBLE={double}", f"-DELEMENT={element}")
+    for load, store in ((1, 1), (2, 3), (3, 4), (0, 0)):
+        _check(sm, "fourier", (*types, f"-DLOAD={load}", f"-DSTORE={store}"))
+    for scratch in (0, 1):
+        _check(sm, "overlap_add", (*types, f"-DSCRATCH={scratch}"))
+
+
+FOURIER_TYPES = ((0, 0), (0, 1), (1, 0), (2, 0), (4, 1))
+"""ELEMENT and DOUBLE."""
+
+
+@pytest.mark.parametrize(("sm", "types"), list(zip(SMS, FOURIER_TYPES, strict=True)))
+def test_fourier_kernels_compile(sm: int, types: tuple[int, int]) -> None:
+    _check_fourier(sm, *types)
+
+
+@pytest.mark.sweep
 @pytest.mark.parametrize("sm", SMS)
-def test_fourier_kernels_compile(sm: int) -> None:
-    for element, double in ((0, 0), (0, 1), (1, 0), (2, 0), (4, 1)):
-        types = (f"-DDOUBLE={double}", f"-DELEMENT={element}")
-        for load, store in ((1, 1), (2, 3), (3, 4), (0, 0)):
-            _check(sm, "fourier", (*types, f"-DLOAD={load}", f"-DSTORE={store}"))
-        for scratch in (0, 1):
-            _check(sm, "overlap_add", (*types, f"-DSCRATCH={scratch}"))
+@pytest.mark.parametrize("types", FOURIER_TYPES)
+def test_every_fourier_kernel_compiles(sm: int, types: tuple[int, int]) -> None:
+    _check_fourier(sm, *types)
 
 
 def _one_device_each(programs: list[Program]) -> list[Program]:
