@@ -65,22 +65,40 @@ void one_row(const float* src, int64_t cols, float bias, T* dst, int64_t dst_str
   }
 }
 
-// Fewer columns than a tile has.
+// Fewer columns than a tile has, and at least as many rows. The last tile writes again what others have.
 template <class T>
 void few_columns(const float* src, int64_t src_stride, int64_t rows, int64_t cols, const float* bias, T* dst,
                  int64_t dst_stride) {
+  const __m128i count = _mm_set1_epi32(static_cast<int>(cols));
+  const __m128i masks[] = {_mm_cmpgt_epi32(count, _mm_setr_epi32(0, 1, 2, 3)),
+                           _mm_cmpgt_epi32(count, _mm_setr_epi32(4, 5, 6, 7))};
   for (int64_t i = 0; i < rows; i += kLanes) {
-    const int64_t count = std::min(kLanes, rows - i);
-    float added[kLanes];
-    std::fill_n(added, kLanes, -0.0f);  // changes nothing, not even the sign of a zero
-    if (bias != nullptr) std::copy_n(bias + i, count, added);
+    const int64_t first = std::min(i, rows - kLanes);
+    const float* const from = src + first * src_stride;
+    __m256 columns[kLanes];
+    avx2::transpose8_loaded(
+        [&](int r, int half) { return _mm_maskload_ps(from + r * src_stride + 4 * half, masks[half]); }, columns);
+    const bool adds = bias != nullptr;
+    const __m256 add = adds ? _mm256_loadu_ps(bias + first) : _mm256_setzero_ps();
     for (int64_t j = 0; j < cols; ++j) {
-      float numbers[kLanes] = {};
-      for (int64_t r = 0; r < count; ++r) numbers[r] = src[(i + r) * src_stride + j];
-      T elements[kLanes];
-      avx2::store(elements, _mm256_add_ps(_mm256_loadu_ps(numbers), _mm256_loadu_ps(added)));
-      std::copy_n(elements, count, dst + j * dst_stride + i);
+      avx2::store(dst + j * dst_stride + first, adds ? _mm256_add_ps(columns[j], add) : columns[j]);
     }
+  }
+}
+
+// Fewer of both.
+template <class T>
+void few(const float* src, int64_t src_stride, int64_t rows, int64_t cols, const float* bias, T* dst,
+         int64_t dst_stride) {
+  float added[kLanes];
+  std::fill_n(added, kLanes, -0.0f);  // changes nothing, not even the sign of a zero
+  if (bias != nullptr) std::copy_n(bias, rows, added);
+  for (int64_t j = 0; j < cols; ++j) {
+    float numbers[kLanes] = {};
+    for (int64_t r = 0; r < rows; ++r) numbers[r] = src[r * src_stride + j];
+    T elements[kLanes];
+    avx2::store(elements, _mm256_add_ps(_mm256_loadu_ps(numbers), _mm256_loadu_ps(added)));
+    std::copy_n(elements, rows, dst + j * dst_stride);
   }
 }
 
@@ -96,10 +114,11 @@ void transpose_avx2(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t
                                                  : few_rows<uint32_t, T>;
       return write(src, src_stride, rows, cols, bias, dst, dst_stride);
     }
+    if (cols < kLanes && rows >= kLanes) return few_columns(src, src_stride, rows, cols, bias, dst, dst_stride);
   }
   if constexpr (sizeof(T) < sizeof(float)) {  // which take longest to round one by one
     if (rows == 1) return one_row(src, cols, bias == nullptr ? -0.0f : *bias, dst, dst_stride);
-    if (cols < kLanes) return few_columns(src, src_stride, rows, cols, bias, dst, dst_stride);
+    if (rows < kLanes && cols < kLanes) return few(src, src_stride, rows, cols, bias, dst, dst_stride);
   }
   transpose_by_tiles<kLanes>(src, src_stride, rows, cols, bias, dst, dst_stride,
                              [](auto... tile_args) { tile(tile_args...); });

@@ -46,6 +46,11 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     constexpr double kFilled = 0.15;
     double reached = groups * images * static_cast<double>(sizes().oc * geo.slots);
     for (int a = 0; a < geo.ndims; ++a) reached *= static_cast<double>(geo.axis[a].j_count);
+    // Where slots are interleaved, zeros between them are written as well.
+    const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
+    if (last.has_gaps() && last.interleaves() && last.j_count >= gemm_col2im::kLeastInterleaved && last.dst_x == 1) {
+      reached *= static_cast<double>(last.stride) / static_cast<double>(last.slots);
+    }
     reached = std::min(reached, dst_count(p));
     // So many slots that they are transposed.
     constexpr double kTransposed = 3;
