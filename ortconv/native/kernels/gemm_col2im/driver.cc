@@ -71,10 +71,11 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
     for_each(parallel, slices, [&](int64_t i) {
       char* slice = shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
       Listed listed;
+      ListedSums listed_sums;
       ranges.for_each_item([&](int64_t item) {
         const Part part = part_of(plan, geo, item);
         add_products(operands, part, slice, &listed);
-        store_sums(results, part, slice);
+        store_sums(results, part, slice, &listed_sums);
       });
     });
   });

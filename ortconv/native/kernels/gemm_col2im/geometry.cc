@@ -1,6 +1,7 @@
 #include "kernels/gemm_col2im/geometry.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "kernels/im2col/product.h"
@@ -283,6 +284,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     gap = slice.add<Cell>(block_channels);
     repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));
     phases = slice.add<const Cell*>(kMostPhases);
+    constexpr int64_t kMostListed = 2048;
+    int64_t farthest = 0;  // in dst, of a channel
+    for (int a = 0; a < ndims; ++a) farthest += (axis[a].dst_size - 1) * axis[a].dst_x;
+    most_listed = zeros <= kMostListed && farthest <= std::numeric_limits<int32_t>::max() ? zeros : 0;
+    listed = slice.add<Listing>(most_listed);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });
 }

@@ -65,6 +65,7 @@ struct Geometry {
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
+  int64_t most_listed;                 // sums of a channel, of which a list says where in dst they go; 0: too many
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
@@ -77,7 +78,7 @@ struct Geometry {
 
   // Byte offsets into the scratch: src in floats, packed weights, then slices, one per thread. In a slice:
   size_t widened, packed, slices, slice_bytes;
-  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases;
+  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases, listed;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;
@@ -101,6 +102,11 @@ enum class Meets : char { kNothing, kAll, kSome };
 struct Row {
   int64_t offset;  // of its slot in the sums of a channel, moved by the shifts
   Meets meets;
+};
+
+// Where a sum of a channel lies, and where in that of dst it goes.
+struct Listing {
+  int32_t sum, dst;
 };
 
 constexpr int64_t kMoved = 8;  // sums that are read together, though fewer may be meant

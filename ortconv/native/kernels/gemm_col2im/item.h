@@ -51,12 +51,18 @@ struct Listed {
   bool any_meets, all_meet;  // something
 };
 
+// The j of the first axis whose sums a slice lists.
+struct ListedSums {
+  int64_t j_begin = -1, j_count = 0;
+  int64_t size = 0;  // of the list
+};
+
 // Adds the products of a part to its sums, or writes them.
 template <class Cell>
 void add_products(const Operands<Cell>& operands, const Part& part, char* slice, Listed* listed);
 
 // Writes the sums of a part to dst, with bias and activation.
 template <class T>
-void store_sums(const Results<T>& results, const Part& part, char* slice);
+void store_sums(const Results<T>& results, const Part& part, char* slice, ListedSums* listed);
 
 }  // namespace ortconv::kernels::gemm_col2im

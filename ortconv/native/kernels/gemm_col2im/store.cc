@@ -21,7 +21,7 @@ class Store {
  public:
   using Cell = Sum<T>;
 
-  Store(const Results<T>& results, const Part& part, char* slice);
+  Store(const Results<T>& results, const Part& part, char* slice, ListedSums* listed);
   void store_all();
 
  private:
@@ -41,6 +41,8 @@ class Store {
   void for_each_line(int along, Fn fn) const;
   template <class Fn>
   void for_each_reached(int along, Fn fn) const;
+  template <class Fn>
+  void for_each_slot(int along, const Lines& lines, int64_t begin, int64_t end, Fn fn) const;
 
   void store_rows() const;
   bool transposes() const;
@@ -54,6 +56,9 @@ class Store {
   void store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const;
   void store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_strided(int along, int64_t first, int64_t last) const;
+  bool lists(int along) const;
+  void list_sums(int along);
+  void store_listed() const;
 
   const Results<T>& results_;
   const Geometry& geo_;
@@ -61,6 +66,8 @@ class Store {
   const int64_t dst_c_;
   Cell *sums_, *bias_, *gap_, *repeated_;
   const Cell** phases_;
+  Listing* list_;
+  ListedSums& listed_;
   const Cell* left_;  // bias that is left to add
   T* values_;         // what is written number by number: the sums, or the same rounded, with their bias
   T* dst_;
@@ -73,7 +80,7 @@ class Store {
 };
 
 template <class T>
-Store<T>::Store(const Results<T>& results, const Part& part, char* slice)
+Store<T>::Store(const Results<T>& results, const Part& part, char* slice, ListedSums* listed)
     : results_(results),
       geo_(results.geometry),
       part_(part),
@@ -83,6 +90,8 @@ Store<T>::Store(const Results<T>& results, const Part& part, char* slice)
       gap_(at<Cell>(slice, geo_.gap)),
       repeated_(at<Cell>(slice, geo_.repeated)),
       phases_(at<const Cell*>(slice, geo_.phases)),
+      list_(at<Listing>(slice, geo_.listed)),
+      listed_(*listed),
       left_(nullptr),
       gaps_(false) {
   if constexpr (kRounds) {
@@ -414,6 +423,24 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
   }
 }
 
+// Calls fn(lines, count) for each slot of an axis with those of the j [begin, end) that are in dst.
+template <class T>
+template <class Fn>
+void Store<T>::for_each_slot(int along, const Lines& lines, int64_t begin, int64_t end, Fn fn) const {
+  const Axis& axis = geo_.axis[along];
+  for (int64_t slot = 0; slot < axis.slots; ++slot) {
+    const bool known = slot < kMostPhases;
+    const int64_t residue = known ? residue_[slot] : axis.residue_of(slot);
+    const int64_t all = known ? count_[slot] : ceil_div(length(along) - residue, axis.stride);
+    const int64_t count = std::min(end, all) - begin;
+    if (count <= 0) continue;
+    Lines of_slot = lines;
+    of_slot.sums += slot * slot_stride_[along] + begin * j_stride_[along];
+    of_slot.dst += (begin * axis.stride + residue) * axis.dst_x;
+    fn(of_slot, count);
+  }
+}
+
 // Writes the j [begin, end) of some lines, counted from those of the part.
 template <class T>
 void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first,
@@ -425,16 +452,52 @@ void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t
     }
     return;
   }
-  for (int64_t slot = 0; slot < axis.slots; ++slot) {
-    const bool known = slot < kMostPhases;
-    const int64_t residue = known ? residue_[slot] : axis.residue_of(slot);
-    const int64_t all = known ? count_[slot] : ceil_div(length(along) - residue, axis.stride);
-    const int64_t count = std::min(end, all) - begin;
-    if (count <= 0) continue;
-    Lines of_slot = lines;
-    of_slot.sums += slot * slot_stride_[along] + begin * j_stride_[along];
-    of_slot.dst += (begin * axis.stride + residue) * axis.dst_x;
-    store_slot(along, of_slot, count, first, last);
+  for_each_slot(along, lines, begin, end,
+                [&](const Lines& of_slot, int64_t count) { store_slot(along, of_slot, count, first, last); });
+}
+
+// Number by number takes least time where lines and runs of slots are short, and several channels share a list.
+template <class T>
+bool Store<T>::lists(int along) const {
+  constexpr int64_t kLeastChannels = 4, kLongLine = 16, kLongRun = 8;
+  if (geo_.most_listed == 0 || dst_c_ == 1 || part_.channels < kLeastChannels) return false;
+  const Axis& axis = geo_.axis[line_];
+  const bool runs = along == line_ && axis.in_order() && axis.dst_x == 1 && axis.slots >= kLongRun;
+  return !runs && !transposes() && j_count(along) < kLongLine && unit_ < kLongRun;
+}
+
+// Lists the sums of a channel, unless they are.
+template <class T>
+void Store<T>::list_sums(int along) {
+  if (listed_.j_begin == part_.j_begin && listed_.j_count == part_.j_count) return;
+  const int64_t sums_step = j_stride_[along], dst_step = geo_.axis[along].stride * geo_.axis[along].dst_x;
+  Listing* end = list_;
+  for_each_reached(along, [&](const Lines& lines) {
+    for_each_slot(along, lines, 0, j_count(along), [&](const Lines& of_slot, int64_t count) {
+      for (int64_t n = 0; n < of_slot.count; ++n) {
+        const int64_t sum = of_slot.sums + n * of_slot.sums_step, dst = of_slot.dst + n * of_slot.dst_step;
+        for (int64_t i = 0; i < count * unit_; ++i) {
+          const int64_t j = i / unit_, k = i % unit_;
+          *end++ = {static_cast<int32_t>(sum + j * sums_step + k), static_cast<int32_t>(dst + j * dst_step + k)};
+        }
+      }
+    });
+  });
+  listed_ = {part_.j_begin, part_.j_count, end - list_};
+}
+
+// Writes the sums as listed, and what no tap reaches: of some channels at a time, which are then still in L1.
+template <class T>
+void Store<T>::store_listed() const {
+  constexpr int64_t kNearBytes = 16 << 10;
+  const int64_t near = kNearBytes / std::max<int64_t>(dst_c_ * static_cast<int64_t>(sizeof(T)), 1);
+  const int64_t channels = std::clamp<int64_t>(near, 1, part_.channels);
+  for (int64_t c = 0; c < part_.channels; ++c) {
+    if (gaps_ && c % channels == 0) fill_part(c, std::min(c + channels, part_.channels));
+    const Cell add = left_ == nullptr ? -Cell() : left_[c];
+    const T* const in = values_ + c * geo_.channel_size;
+    T* const out = dst_ + c * dst_c_;
+    for (int64_t i = 0; i < listed_.size; ++i) out[list_[i].dst] = with_bias<T>(in[list_[i].sum], add);
   }
 }
 
@@ -524,6 +587,11 @@ void Store<T>::store_all() {
     count_[slot] = ceil_div(length(along) - residue_[slot], lines.stride);
   }
   const bool units = !gaps_ && many && unit_ > 1 && axis.dst_x == unit_ && axis.stride <= kMostPhases;
+  if (!units && lists(along)) {
+    list_sums(along);
+    store_listed();
+    return;
+  }
   int64_t lines_of_channel = 1;
   for (int a = 0; a <= line_; ++a) lines_of_channel *= a == along ? 1 : length(a);
   const bool all = dst_c_ == 1 || (lines_of_channel == 1 && !units);  // channels at a time
@@ -540,11 +608,11 @@ void Store<T>::store_all() {
 }  // namespace
 
 template <class T>
-void store_sums(const Results<T>& results, const Part& part, char* slice) {
-  Store<T>(results, part, slice).store_all();
+void store_sums(const Results<T>& results, const Part& part, char* slice, ListedSums* listed) {
+  Store<T>(results, part, slice, listed).store_all();
 }
 
-#define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*);
+#define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*, ListedSums*);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
