@@ -77,3 +77,5 @@ if(ORTCONV_SANITIZE MATCHES "address")
   list(FILTER fourier INCLUDE REGEX "/fourier_[a-z0-9]+\\.cc$")
   set_property(SOURCE ${fourier} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-address-use-after-scope)
 endif()
+# Files with flags of their own share no precompiled headers.
+set_source_files_properties(${isa_sources} ${rounded} ${fourier} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
