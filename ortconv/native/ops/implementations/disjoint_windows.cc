@@ -48,7 +48,8 @@ class DisjointWindows
     const double products = src_positions(p) * static_cast<double>(p.oc) * static_cast<double>(plan.taps);
     // Windows that padding or cropping cuts are copied row by row.
     constexpr double kCutSteps = 12;
-    work.steps = products / static_cast<double>(plan.row) +
+    constexpr double kShortSteps = 2;  // of rows of one or two taps
+    work.steps = (plan.row <= 2 ? kShortSteps : 1) * products / static_cast<double>(plan.row) +
                  kCutSteps * blocks * cut_positions(p) * static_cast<double>(plan.taps / plan.row);
     constexpr double kFilled = 0.15;
     work.stored = std::min(products, dst_count(p)) + (geo.gaps ? kFilled * dst_count(p) : 0);
