@@ -71,11 +71,13 @@ if(NOT MSVC)
   list(FILTER rounded INCLUDE REGEX "/integer_((result|depthwise)_[a-z0-9]+|conv_(avx2|avx_vnni|pairs_avx2))\\.cc$")
   set_property(SOURCE ${rounded} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off -fno-trapping-math)
 endif()
-# In pocketfft it takes more than half of the time to compile.
-if(ORTCONV_SANITIZE MATCHES "address")
+if(ORTCONV_SANITIZE)
   set(fourier ${sources})
   list(FILTER fourier INCLUDE REGEX "/fourier_[a-z0-9]+\\.cc$")
-  set_property(SOURCE ${fourier} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-address-use-after-scope)
+  if(ORTCONV_SANITIZE MATCHES "address")
+    # In pocketfft it takes more than half of the time to compile.
+    set_property(SOURCE ${fourier} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-address-use-after-scope)
+  endif()
+  # Files with flags of their own share no precompiled headers.
+  set_source_files_properties(${isa_sources} ${rounded} ${fourier} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endif()
-# Files with flags of their own share no precompiled headers.
-set_source_files_properties(${isa_sources} ${rounded} ${fourier} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

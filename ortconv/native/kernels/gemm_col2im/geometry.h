@@ -13,6 +13,8 @@ namespace ortconv::kernels::gemm_col2im {
 
 // Phases that are interleaved; with zeros among them; j of each, at least.
 constexpr int64_t kMostPhases = 64, kMostPhasesInGaps = 8, kLeastInterleaved = 8;
+// A list says where sums go for so many channels of dst, where lines and runs of slots are shorter than these.
+constexpr int64_t kLeastListedChannels = 4, kLongLine = 16, kLongRun = 8;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {

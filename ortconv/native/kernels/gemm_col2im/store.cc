@@ -459,8 +459,7 @@ void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t
 // Number by number takes least time where lines and runs of slots are short, and several channels share a list.
 template <class T>
 bool Store<T>::lists(int along) const {
-  constexpr int64_t kLeastChannels = 4, kLongLine = 16, kLongRun = 8;
-  if (geo_.most_listed == 0 || dst_c_ == 1 || part_.channels < kLeastChannels) return false;
+  if (geo_.most_listed == 0 || dst_c_ == 1 || part_.channels < kLeastListedChannels) return false;
   const Axis& axis = geo_.axis[line_];
   const bool runs = along == line_ && axis.in_order() && axis.dst_x == 1 && axis.slots >= kLongRun;
   return !runs && !transposes() && j_count(along) < kLongLine && unit_ < kLongRun;

@@ -77,11 +77,10 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     }
     if (last.j_count >= kShort || geo.axis[along].j_count < kShort) along = geo.ndims - 1;
     // Where a list says where each number goes; as in store.cc, but for what is rare.
-    constexpr int64_t kLeastChannels = 4, kLongLine = 16, kLongRun = 8;
     constexpr double kListed = 0.07;
-    const bool runs = last.in_order() && last.dst_x == 1 && last.slots >= kLongRun;
-    if (geo.most_listed > 0 && p.dst_c != 1 && last.stride > 1 && geo.block_channels >= kLeastChannels && !runs &&
-        geo.axis[along].j_count < kLongLine) {
+    const bool runs = last.in_order() && last.dst_x == 1 && last.slots >= gemm_col2im::kLongRun;
+    if (geo.most_listed > 0 && p.dst_c != 1 && last.stride > 1 && !runs &&
+        geo.block_channels >= gemm_col2im::kLeastListedChannels && geo.axis[along].j_count < gemm_col2im::kLongLine) {
       return kListed * numbers;
     }
     const bool across_images = along == 0 && geo.ndims > p.ndims;
