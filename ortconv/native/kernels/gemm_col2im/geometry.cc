@@ -222,7 +222,12 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
   constexpr int64_t kPage = 4096;
   const bool collides = p.src_c * cell_bytes(plan) % kPage == 0;
-  reads_in_place = dense && (wide || (!collides && plan.rows() <= kRowsInPlace * plan.mr));
+  // Many short rows of a far src are fetched ahead only where they are read one after the other, for a copy.
+  constexpr int64_t kFarBytes = 4 << 20, kFarthestBytes = 8 << 20, kShortRow = 2048, kManyRows = 96;
+  const int64_t row = p.src_c * cell_bytes(plan), bytes = p.mb * p.ic * row;
+  const bool scattered = row < kShortRow && plan.ic > kManyRows;
+  const int64_t panels = !scattered || bytes <= kFarBytes ? kRowsInPlace : bytes <= kFarthestBytes ? 2 : 1;
+  reads_in_place = dense && (wide || (!collides && plan.rows() <= panels * plan.mr));
   if (reads_in_place && !wide) choose_columns(kColumnsInPlace * kFloat / cell_bytes(plan));
   // Not where most of a row is what does not fill whole vectors, which is copied.
   constexpr int64_t kLeastPositions = 3 * kGemmColumns;
