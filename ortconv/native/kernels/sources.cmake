@@ -75,7 +75,7 @@ if(ORTCONV_SANITIZE)
   set(fourier ${sources})
   list(FILTER fourier INCLUDE REGEX "/fourier_[a-z0-9]+\\.cc$")
   if(ORTCONV_SANITIZE MATCHES "address")
-    # In pocketfft it takes more than half of the time to compile.
+    # This check takes half of the time to compile pocketfft.
     set_property(SOURCE ${fourier} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-address-use-after-scope)
   endif()
   # Files with flags of their own share no precompiled headers.

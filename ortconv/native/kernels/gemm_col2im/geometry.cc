@@ -289,13 +289,21 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     gap = slice.add<Cell>(block_channels);
     repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));
     phases = slice.add<const Cell*>(kMostPhases);
-    constexpr int64_t kMostListed = 2048;
+    constexpr int64_t kMostEntries = 2048;
     int64_t farthest = 0;  // in dst, of a channel
     for (int a = 0; a < ndims; ++a) farthest += (axis[a].dst_size - 1) * axis[a].dst_x;
-    most_listed = zeros <= kMostListed && farthest <= std::numeric_limits<int32_t>::max() ? zeros : 0;
-    listed = slice.add<Listing>(most_listed);
+    const bool has_list = p.dst_c != 1 && zeros <= kMostEntries && farthest <= std::numeric_limits<int32_t>::max();
+    list_capacity = has_list ? zeros : 0;
+    listed = slice.add<ListEntry>(list_capacity);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });
+}
+
+bool Geometry::uses_list(int last, int along, int64_t channels) const {
+  constexpr int64_t kLeastChannels = 4, kLongLine = 16, kLongRun = 8;
+  const Axis& x = axis[last];
+  const bool runs = along == last && x.in_order() && x.dst_x == 1 && x.slots >= kLongRun;
+  return list_capacity > 0 && channels >= kLeastChannels && axis[along].j_count < kLongLine && !runs;
 }
 
 int64_t Geometry::num_slices(int threads) const { return std::min<int64_t>(std::max(threads, 1), items); }

@@ -13,8 +13,6 @@ namespace ortconv::kernels::gemm_col2im {
 
 // Phases that are interleaved; with zeros among them; j of each, at least.
 constexpr int64_t kMostPhases = 64, kMostPhasesInGaps = 8, kLeastInterleaved = 8;
-// A list says where sums go for so many channels of dst, where lines and runs of slots are shorter than these.
-constexpr int64_t kLeastListedChannels = 4, kLongLine = 16, kLongRun = 8;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
@@ -67,7 +65,7 @@ struct Geometry {
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
-  int64_t most_listed;                 // sums of a channel, of which a list says where in dst they go; 0: too many
+  int64_t list_capacity;               // entries of the list that maps the sums of a channel to dst; 0: no list
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
@@ -84,6 +82,9 @@ struct Geometry {
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;
+  // Whether so many channels are written by a list, number by number: where the lines along an axis are short, and the
+  // slots of `last`, the last axis with a stride, are no long runs in dst.
+  bool uses_list(int last, int along, int64_t channels) const;
 
  private:
   void set_axes(const Plan& plan, const ConvProblem& p);
@@ -106,8 +107,8 @@ struct Row {
   Meets meets;
 };
 
-// Where a sum of a channel lies, and where in that of dst it goes.
-struct Listing {
+// Offsets of a sum from the first of its channel, and of its place in dst from the first of the part's channel.
+struct ListEntry {
   int32_t sum, dst;
 };
 

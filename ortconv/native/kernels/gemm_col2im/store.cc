@@ -66,7 +66,7 @@ class Store {
   const int64_t dst_c_;
   Cell *sums_, *bias_, *gap_, *repeated_;
   const Cell** phases_;
-  Listing* list_;
+  ListEntry* list_;
   ListedSums& listed_;
   const Cell* left_;  // bias that is left to add
   T* values_;         // what is written number by number: the sums, or the same rounded, with their bias
@@ -90,7 +90,7 @@ Store<T>::Store(const Results<T>& results, const Part& part, char* slice, Listed
       gap_(at<Cell>(slice, geo_.gap)),
       repeated_(at<Cell>(slice, geo_.repeated)),
       phases_(at<const Cell*>(slice, geo_.phases)),
-      list_(at<Listing>(slice, geo_.listed)),
+      list_(at<ListEntry>(slice, geo_.listed)),
       listed_(*listed),
       left_(nullptr),
       gaps_(false) {
@@ -456,13 +456,11 @@ void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t
                 [&](const Lines& of_slot, int64_t count) { store_slot(along, of_slot, count, first, last); });
 }
 
-// Number by number takes least time where lines and runs of slots are short, and several channels share a list.
+// Whether the sums are written by a list, and not in longer pieces.
 template <class T>
 bool Store<T>::lists(int along) const {
-  if (geo_.most_listed == 0 || dst_c_ == 1 || part_.channels < kLeastListedChannels) return false;
-  const Axis& axis = geo_.axis[line_];
-  const bool runs = along == line_ && axis.in_order() && axis.dst_x == 1 && axis.slots >= kLongRun;
-  return !runs && !transposes() && j_count(along) < kLongLine && unit_ < kLongRun;
+  constexpr int64_t kLongUnit = 8;
+  return geo_.uses_list(line_, along, part_.channels) && !transposes() && unit_ < kLongUnit;
 }
 
 // Lists the sums of a channel, unless they are.
@@ -470,7 +468,7 @@ template <class T>
 void Store<T>::list_sums(int along) {
   if (listed_.j_begin == part_.j_begin && listed_.j_count == part_.j_count) return;
   const int64_t sums_step = j_stride_[along], dst_step = geo_.axis[along].stride * geo_.axis[along].dst_x;
-  Listing* end = list_;
+  ListEntry* end = list_;
   for_each_reached(along, [&](const Lines& lines) {
     for_each_slot(along, lines, 0, j_count(along), [&](const Lines& of_slot, int64_t count) {
       for (int64_t n = 0; n < of_slot.count; ++n) {

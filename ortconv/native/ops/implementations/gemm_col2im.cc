@@ -48,7 +48,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     for (int a = 0; a < geo.ndims; ++a) reached *= static_cast<double>(geo.axis[a].j_count);
     // Where slots are interleaved, zeros between them are written as well.
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
-    if (last.has_gaps() && last.interleaves() && last.j_count >= gemm_col2im::kLeastInterleaved && last.dst_x == 1) {
+    if (geo.num_zeros > 0 && last.dst_x == 1) {
       reached *= static_cast<double>(last.stride) / static_cast<double>(last.slots);
     }
     reached = std::min(reached, dst_count(p));
@@ -76,13 +76,9 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
       if (geo.axis[a].j_count > geo.axis[along].j_count) along = a;
     }
     if (last.j_count >= kShort || geo.axis[along].j_count < kShort) along = geo.ndims - 1;
-    // Where a list says where each number goes; as in store.cc, but for what is rare.
+    // A list has no lines, but its numbers take a little longer.
     constexpr double kListed = 0.07;
-    const bool runs = last.in_order() && last.dst_x == 1 && last.slots >= gemm_col2im::kLongRun;
-    if (geo.most_listed > 0 && p.dst_c != 1 && last.stride > 1 && !runs &&
-        geo.block_channels >= gemm_col2im::kLeastListedChannels && geo.axis[along].j_count < gemm_col2im::kLongLine) {
-      return kListed * numbers;
-    }
+    if (last.stride > 1 && geo.uses_list(geo.ndims - 1, along, geo.block_channels)) return kListed * numbers;
     const bool across_images = along == 0 && geo.ndims > p.ndims;
     return (across_images ? kAcrossImages : 1) * numbers / static_cast<double>(geo.axis[along].j_count);
   }

@@ -373,7 +373,7 @@ void keeps_what_parts_cannot_hold(DataType dtype, Packing packing, const ArchFla
 
 }  // namespace
 
-// So many random shapes; "in_turns": one type for each shape, and not two, and only every second one by portable code.
+// So many random shapes; "in_turns": one type for each shape, and not two, and half of them by portable code.
 int main(int argc, char** argv) {
   const int random_count = argc > 1 ? std::atoi(argv[1]) : 400;
   const bool in_turns = argc > 2 && std::string(argv[2]) == "in_turns";

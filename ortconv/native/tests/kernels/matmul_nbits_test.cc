@@ -258,7 +258,7 @@ void check_all_named(const ArchFlags& arch) {
       }
     }
     // More rows than are taken at a time, a row that several groups have in common, and no matrices.
-    if (every > 1 && code != kCodes[0]) continue;
+    if (every > 1 && code != kCodes[0]) continue;  // of one code where few problems are wanted
     check_named<float>(arch, code, {700, 2, 5, 33, 1024, 128}, 5, on_threads(3));
     check_named<Float16>(arch, code, {700, 2, 5, 33, 1024, 128}, 5, on_threads(3));
     check_named<float>(arch, code, {3, 3, 5, 33, 256, 128}, 5, on_threads(3));

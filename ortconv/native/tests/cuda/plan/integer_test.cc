@@ -73,7 +73,7 @@ TEST(sums_wrap) {
   c.w = {3, 70000, 1};
   const ConvProblem p = c.problem(DataType::kInt8);
   for (const int sm : {75, 90}) {
-    if (test::kSanitized && sm == 75) continue;
+    if (test::kSanitized && sm == 75) continue;  // each takes twenty seconds
     IntegerTensors t{
         false,   true,     std::vector<uint8_t>(140000, 0xff), std::vector<uint8_t>(210000, 0x80), {}, {}, {0.5f},
         {0.25f}, {1, 2, 3}};
