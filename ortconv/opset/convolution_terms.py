@@ -6,7 +6,7 @@ import math
 
 from onnx import TensorProto
 
-__all__ = ["ACCUMULATION", "ACTIVATION", "NO_ACTIVATION"]
+__all__ = ["ACCUMULATION", "ACTIVATION", "HARD_SIGMOID", "NO_ACTIVATION", "NO_HARD_SIGMOID"]
 
 ACCUMULATION: dict[int, int] = {
     TensorProto.FLOAT: TensorProto.FLOAT,
@@ -29,3 +29,9 @@ ACTIVATION = "activation"
 
 NO_ACTIVATION = (1.0, -math.inf, math.inf)
 """Slope below zero, minimum and maximum that change nothing."""
+
+HARD_SIGMOID = "hard_sigmoid"
+"""Name of the optional attribute that fuses a HardSwish into the node: alpha and beta of its HardSigmoid."""
+
+NO_HARD_SIGMOID = (0.0, 1.0)
+"""Alpha and beta of a HardSigmoid that is 1 for every number."""

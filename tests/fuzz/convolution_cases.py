@@ -162,6 +162,8 @@ def _qlinear_convolution(draw: Draw) -> Case:
         **plain.attributes,
         "activation": [draw.of(0.0, 0.5, 1.0, 2.0), draw.of(-2.0, -np.inf), draw.of(3.0, np.inf)],
     }
+    if draw.happens(0.3):
+        attributes["hard_sigmoid"] = [draw.of(0.25, -0.5), draw.of(0.5, 1.0)]
     axes = len(x.shape) - 2
     window = zip(x.shape[2:], w.shape[2:], plain.attributes["strides"], plain.attributes["dilations"], strict=True)
     pads = plain.attributes["pads"]

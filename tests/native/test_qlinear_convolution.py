@@ -22,7 +22,7 @@ from tests.operators.integer_convs import KINDS
 from tests.operators.integer_nodes import assert_refused, zeros
 from tests.operators.native import quiet
 from tests.operators.qlinear_convolution import CASES, NAMES, Case, assert_equal, model, tensors
-from tests.processor import HAS_AVX2, HAS_DOT_PRODUCTS
+from tests.processor import HAS_AVX2, HAS_AVX512, HAS_DOT_PRODUCTS
 from tests.running import WAYS, run
 
 PLAIN = Case((1, 6, 9, 7), (8, 6, 3, 3), strides=(2, 1), pads=(1, 1, 0, 1), activation=(0.5, -30.0, 40.0))
@@ -32,6 +32,7 @@ DEPTHWISE = [
     Case((2, 3, 9, 37), (3, 1, 3, 3), pads=(1, 1, 1, 1), group=3, activation=(1.0, 0.0, np.inf)),
     Case((1, 4, 8, 41), (8, 1, 5, 2), strides=(1, 2), pads=(0, 2, 3, 1), dilations=(2, 1), group=4),
     Case((1, 5, 70), (5, 1, 4), pads=(2, 1), dilations=(2,), group=5),
+    Case((1, 20, 7, 7), (20, 1, 5, 5), pads=(2, 2, 2, 2), group=20, hard_sigmoid=(1 / 6, 0.5)),
 ]
 
 
@@ -48,26 +49,36 @@ def test_result_is_the_definition(case: Case, turn: int, way: str, library: str)
 
 
 def has_rows(case: Case) -> bool:
-    """Tells whether a depthwise convolution is computed row by row, on CPUs with AVX2 and without VNNI."""
+    """Tells whether a depthwise convolution can be computed row by row, on CPUs with AVX2."""
     is_depthwise = case.group == case.x[1] and case.w[0] <= 4 * case.group
     return is_depthwise and len(case.x) <= 4 and case.attributes["strides"][-1] <= 2
 
 
-HAS_ROWS = HAS_AVX2 and not HAS_DOT_PRODUCTS
+def has_channels(case: Case) -> bool:
+    """Tells whether it can be computed by channels, on CPUs with AVX-512 and VNNI."""
+    return case.group == case.x[1] == case.w[0] and len(case.x) <= 4
+
+
+HAS_CHANNELS = HAS_AVX512 and HAS_DOT_PRODUCTS
 ALL_CASES = [*CASES, *DEPTHWISE]
 BY_ROWS = [(case, "integer_rows") for case in ALL_CASES if has_rows(case)]
+BY_CHANNELS = [(case, "integer_channels") for case in ALL_CASES if has_channels(case)]
 
 
 @pytest.mark.parametrize(
     ("case", "implementation"),
-    [*itertools.product(ALL_CASES, ["integer_tiles", "dequantized"]), *BY_ROWS],
+    [*itertools.product(ALL_CASES, ["integer_tiles", "dequantized"]), *BY_ROWS, *BY_CHANNELS],
     ids=str,
 )
 def test_every_implementation_gives_the_same(case: Case, implementation: str, library: str, tmp_path: Any) -> None:
-    if implementation == "integer_rows" and not HAS_ROWS:
-        pytest.skip("rows are for CPUs with AVX2 and without VNNI")
+    if implementation == "integer_rows" and not HAS_AVX2:
+        pytest.skip("rows are for CPUs with AVX2")
+    if implementation == "integer_channels" and not HAS_CHANNELS:
+        pytest.skip("channels are for CPUs with AVX-512 and VNNI")
     given = tensors(case, PLAIN_KINDS, biases=len(case.x) == 4)
     given["w_zero_point"][:] //= 4
+    if implementation == "integer_channels":
+        given["W"][:] //= 2  # less their zero point, weights are bytes
     options, log = quiet(), tmp_path / "choices.txt"
     options.add_session_config_entry("ortconv.implementation", implementation)
     options.add_session_config_entry("ortconv.choices", str(log))
@@ -77,9 +88,7 @@ def test_every_implementation_gives_the_same(case: Case, implementation: str, li
     if y.size and case.w[1]:
         choice = choices.read(log)[-1]
         assert choice.implementation == implementation
-        is_by_rows = HAS_ROWS and has_rows(case) and implementation != "integer_tiles"
-        in_integers = "integer_rows" if is_by_rows else "integer_tiles"
-        assert {in_integers, "dequantized"} <= set(choice.seconds)
+        assert {implementation, "dequantized"} <= set(choice.seconds)
 
 
 def test_sums_beyond_floats_are_computed_in_integers(library: str) -> None:
@@ -228,6 +237,8 @@ BAD_ATTRIBUTES: dict[str, dict[str, Any]] = {
     "dilation of 0": {"dilations": [0, 1]},
     "activation of two numbers": {"activation": [1.0, 0.0]},
     "activation without a range": {"activation": [1.0, 1.0, 0.0]},
+    "HardSigmoid of one number": {"hard_sigmoid": [0.5]},
+    "HardSigmoid without end": {"hard_sigmoid": [np.inf, 0.5]},
     "group missing": {"group": None},
     "activation missing": {"activation": None},
 }

@@ -75,7 +75,7 @@ def model(
         helper.make_graph([node], "g", inputs, [result], stored),
         opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)],
         ir_version=10,
-        functions=[op.body(opset)] if bodies else [],
+        functions=[op.body(opset, frozenset({*op.switches} & {*attributes}))] if bodies else [],
     )
 
 

@@ -24,11 +24,12 @@ class Case(integer_convs.Case):
     """One node: shapes and attributes."""
 
     activation: tuple[float, float, float] = (1.0, -np.inf, np.inf)
+    hard_sigmoid: tuple[float, float] | None = None
 
     @property
     def attributes(self) -> dict[str, Any]:
         """Of the node; what is not stated is 1, or 0 for pads."""
-        return {**super().attributes, "activation": self.activation}
+        return {**super().attributes, "activation": self.activation, "hard_sigmoid": self.hard_sigmoid}
 
     @property
     def y(self) -> tuple[int, ...]:
@@ -44,9 +45,19 @@ class Case(integer_convs.Case):
 
 
 _ACTIVATIONS = [(1.0, -np.inf, np.inf), (0.0, -np.inf, np.inf), (0.25, -np.inf, np.inf), (1.0, 0.0, 6.0)]
+_HARD_SIGMOIDS = [None, (1 / 6, 0.5), (-0.25, 1.5)]
 
 CASES = [
-    Case(each.x, each.w, each.strides, each.pads, each.dilations, each.group, _ACTIVATIONS[index % 4])
+    Case(
+        each.x,
+        each.w,
+        each.strides,
+        each.pads,
+        each.dilations,
+        each.group,
+        _ACTIVATIONS[index % 4],
+        _HARD_SIGMOIDS[index % 3],
+    )
     for index, each in enumerate(integer_convs.CASES)
 ]
 
@@ -107,6 +118,9 @@ def assert_equal(case: Case, given: Mapping[str, np.ndarray], y: np.ndarray, *, 
     values = sums * scale.reshape(-1, *ones) + given["B"]
     slope, least, most = np.array(case.activation, np.float32)
     values = np.clip(np.where(values < 0, values * slope, values), least, most)
+    if case.hard_sigmoid is not None:
+        alpha, beta = np.array(case.hard_sigmoid, np.float32)
+        values = values * np.clip(values * alpha + beta, np.float32(0), np.float32(1))
     values = values * given["factor"].reshape(-1, *ones) + given["addend"].reshape(-1, *ones)
     limits = np.iinfo(given["y_zero_point"].dtype)
     levels = np.rint(values / given["y_scale"].reshape(())) + int(given["y_zero_point"].reshape(()))

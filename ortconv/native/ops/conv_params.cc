@@ -171,6 +171,12 @@ Activation parse_activation(const std::vector<float>& values) {
   fail("attribute activation is not valid; allowed: a finite slope, a minimum and a maximum that is no less.");
 }
 
+HardSigmoid parse_hard_sigmoid(const std::vector<float>& values) {
+  if (values.empty()) return {};
+  if (values.size() == 2 && std::isfinite(values[0]) && std::isfinite(values[1])) return {values[0], values[1]};
+  fail("attribute hard_sigmoid is not valid; allowed: a finite alpha and a finite beta.");
+}
+
 void check_attributes(const ConvAttributes& a, DataType dtype) {
   const size_t ndims = a.strides.size();
   if (ndims < 1 || ndims > static_cast<size_t>(kMaxSpatial)) {

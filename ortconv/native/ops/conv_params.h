@@ -49,6 +49,8 @@ AutoPad parse_auto_pad(int64_t value);
 
 // From slope, minimum and maximum; refuses any other list.
 Activation parse_activation(const std::vector<float>& values);
+// From alpha and beta; an empty list is one without effect. Refuses any other list.
+HardSigmoid parse_hard_sigmoid(const std::vector<float>& values);
 
 // The part of the problem that the weights and attributes alone decide: ndims, g, oc, ic, ker, stride, dilation, the
 // weight strides and the activation.

@@ -19,13 +19,19 @@ using kernels::Op;
 // product of theirs takes.
 constexpr double kArranged = 0.35, kRow = 20, kItem = 400, kOutput = 0.5, kInterleaved = 0.5;
 constexpr double kPortable = 4;  // times as long
-// Where tiles store results.
-constexpr double kTileArranged = 0.15, kTileRow = 5, kTileOutput = 0.22;
+// Where tiles store results: of a run and of an output channel, before the weights are known, and of units of work.
+// With AVX2, so that few are estimated to take less time than they do; and on an EPYC with AVX512-VNNI.
+struct TileCosts {
+  double run, channel, arranged, row, output;
+};
+constexpr TileCosts kTiles{1e4, 60, 0.15, 5, 0.22}, kByteDotTiles{1.5e3, 18, 0.25, 0, 0.17};
+const TileCosts& tile_costs(const ArchFlags& arch) { return arch.avx512_vnni ? kByteDotTiles : kTiles; }
+
 constexpr double kDirect = 0.5;  // of a product
 
 // Of a dot product of vectors: of bytes in one instruction, of bytes in pairs, and of 16-bit integers.
 double dot_nanoseconds(const kernels::IntegerConvKernel& kernel) {
-  return kernel.saturates ? 0.36 : kernel.takes_bytes() ? 0.2 : 0.26;
+  return kernel.saturates ? 0.36 : kernel.takes_bytes() ? 0.27 : 0.26;
 }
 
 // Nanoseconds that floats take in addition: to widen an element of src, and to finish one of dst.
@@ -101,16 +107,12 @@ double integer_nanoseconds(Op op, const ConvProblem& p, const kernels::IntegerWo
   const auto outputs = static_cast<double>(dst_count(p));
   const double products = work.dots * dot_nanoseconds(kernel);
   if (op == Op::kConv && kernel.stores_results && !kernels::is_integer_depthwise(p)) {
-    return products + work.arranged * kTileArranged + work.rows * kTileRow + outputs * kTileOutput;
+    const TileCosts& costs = tile_costs(arch);
+    return products + work.arranged * costs.arranged + work.rows * costs.row + outputs * costs.output;
   }
   const double output = op == Op::kConv ? kOutput : kOutput + kInterleaved;
   const double slower = arch.avx2_fma || arch.neon ? 1 : kPortable;
   return slower * (products + work.arranged * kArranged + work.rows * kRow + work.items * kItem + outputs * output);
-}
-
-// What computes depthwise convolutions by rows; null where dot products of bytes do.
-const kernels::IntegerDepthwiseKernel* depthwise_kernel(const ArchFlags& arch) {
-  return arch.has_byte_dots() ? nullptr : kernels::get_integer_depthwise_kernel(arch);
 }
 
 // Of a depthwise convolution by rows.
@@ -122,6 +124,23 @@ double rows_nanoseconds(const ConvProblem& p) {
   const double row = static_cast<double>(ceil_div(width, kOutputs)) * (kBlock + kPair * static_cast<double>(pairs));
   return static_cast<double>(dst_count(p) / width) * (row + kRowOfBlocks) +
          static_cast<double>(p.mb * p.oc) * kChannel + static_cast<double>(src_count(p)) * kWidenedToShort;
+}
+
+// Of a depthwise convolution by channels, on an EPYC with AVX512-VNNI.
+double channels_nanoseconds(const ConvProblem& p) {
+  constexpr double kRun = 450, kBlock = 390, kOutput = 0.29, kDot = 0.04, kTransposed = 0.082;
+  const double blocks = static_cast<double>(p.mb * ceil_div(p.g, kernels::kChannelLanes));
+  const double channels = blocks * kernels::kChannelLanes;
+  const double output = kOutput + kDot * static_cast<double>(kernels::IntegerChannelsWeights::lanes(p));
+  return kRun + kBlock * blocks + channels * static_cast<double>(product_of(p.dst_size, p.ndims)) * output +
+         channels * static_cast<double>(product_of(p.src_size, p.ndims)) * kTransposed;
+}
+
+// Of the faster one of both, where their kernels are given.
+double depthwise_nanoseconds(const ConvProblem& p, bool has_channels, bool has_rows) {
+  constexpr double kRows = 0.83;  // of what rows are estimated to take, on that EPYC
+  if (!has_channels) return rows_nanoseconds(p);
+  return has_rows ? std::min(channels_nanoseconds(p), kRows * rows_nanoseconds(p)) : channels_nanoseconds(p);
 }
 
 ConvProblem without_activation(ConvProblem problem) {
@@ -150,14 +169,18 @@ double rough_floats_nanoseconds(Op op, const ConvProblem& p, const ArchFlags& ar
 
 double quantized_conv_nanoseconds(const ConvProblem& problem, const ArchFlags& arch) {
   if (dst_count(problem) == 0 || problem.ic == 0) return 0;
-  constexpr double kUsualExcess = 0.05, kRun = 1e4, kChannel = 60;
-  const double always = kRun + kChannel * static_cast<double>(problem.oc);
+  constexpr double kUsualExcess = 0.05;
+  const double always = tile_costs(arch).run + tile_costs(arch).channel * static_cast<double>(problem.oc);
   const kernels::IntegerConvKernel* kernel = kernels::get_saturating_integer_conv_kernel(arch);
   const bool saturates = kernel != nullptr && !kernels::is_integer_depthwise(problem);
   if (!saturates) kernel = &kernels::get_integer_conv_kernel(arch);
   const double floats = always + rough_floats_nanoseconds(Op::kConv, problem, arch);
-  if (depthwise_kernel(arch) != nullptr && kernels::IntegerDepthwiseWeights::takes(problem)) {
-    return std::min(always + rows_nanoseconds(problem), floats);
+  const bool has_rows =
+      kernels::get_integer_depthwise_kernel(arch) != nullptr && kernels::IntegerDepthwiseWeights::takes(problem);
+  const bool has_channels =
+      kernels::get_integer_channels_kernel(arch) != nullptr && kernels::IntegerChannelsWeights::takes(problem);
+  if (has_rows || has_channels) {
+    return std::min(always + depthwise_nanoseconds(problem, has_channels, has_rows), floats);
   }
   const auto layout = kernels::IntegerConvLayout::make(problem, *kernel);
   if (!layout) return floats;
@@ -173,11 +196,13 @@ QuantizedConvolution::QuantizedConvolution(Op op, const ConvProblem& problem, co
       arch_(arch),
       options_(std::move(options)),
       result_(kernels::get_integer_result_kernel(arch)),
-      rows_kernel_(depthwise_kernel(arch)),
+      rows_kernel_(kernels::get_integer_depthwise_kernel(arch)),
+      channels_kernel_(kernels::get_integer_channels_kernel(arch)),
       phases_(op == Op::kConv ? std::nullopt : transposed_weights(problem, filter, arch)) {
   if (op == Op::kConv) {
     tiles_.emplace(kernels::IntegerConvWeights::for_fastest(arch, problem, filter));
     if (rows_kernel_ != nullptr) rows_ = kernels::IntegerDepthwiseWeights::make(problem, filter);
+    if (channels_kernel_ != nullptr) channels_ = kernels::IntegerChannelsWeights::make(problem, filter);
   }
   constexpr int64_t kExact = int64_t{1} << 24, kLargest = 255;
   if (problem.ic == 0 || problem.oc == 0) return;
@@ -199,8 +224,14 @@ const QuantizedConvolution::Floats& QuantizedConvolution::floats() const {
 
 void QuantizedConvolution::choose_integers(QuantizedChoice* choice) const {
   const ConvProblem& problem = choice->problem;
-  if (rows_ && rows_->supports(problem) && options_.implementation != kIntegerTiles) {
-    choice->is_rows = true, choice->nanoseconds = rows_nanoseconds(problem);
+  const bool may_be_rows = options_.implementation != kIntegerTiles && options_.implementation != kIntegerChannels;
+  const bool may_be_channels = options_.implementation != kIntegerTiles && options_.implementation != kIntegerRows;
+  choice->is_rows = rows_ && rows_->supports(problem) && may_be_rows;
+  choice->is_channels = channels_ && channels_->supports(problem) && may_be_channels;
+  if (choice->is_rows || choice->is_channels) {
+    choice->nanoseconds = depthwise_nanoseconds(problem, choice->is_channels, choice->is_rows);
+    if (choice->is_channels && choice->nanoseconds < channels_nanoseconds(problem)) choice->is_channels = false;
+    if (choice->is_channels) choice->is_rows = false;
     return;
   }
   if (phases_) choice->phases = kernels::IntegerTransposedLayout::make(problem, *phases_);
@@ -223,8 +254,11 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
   choice->is_empty = dst_count(problem) == 0;
   if (choice->is_empty) return choice;
   choose_integers(choice.get());
-  const char* const in_integers = op_ != Op::kConv ? kIntegerPhases : choice->is_rows ? kIntegerRows : kIntegerTiles;
-  const bool has_integers = choice->phases || choice->tiles || choice->is_rows;
+  const char* const in_integers = op_ != Op::kConv      ? kIntegerPhases
+                                  : choice->is_channels ? kIntegerChannels
+                                  : choice->is_rows     ? kIntegerRows
+                                                        : kIntegerTiles;
+  const bool has_integers = choice->phases || choice->tiles || choice->is_rows || choice->is_channels;
   const char* name = has_integers ? in_integers : "integer_direct";
   std::vector<LoggedEstimate> estimates;
   if (has_integers) estimates.push_back({name, choice->nanoseconds, {}});
@@ -237,7 +271,7 @@ std::shared_ptr<const QuantizedChoice> QuantizedConvolution::choose(const ConvPr
       const bool is_faster = nanoseconds < choice->nanoseconds && options_.implementation != in_integers;
       if (is_asked_for || is_faster) {
         name = kDequantized, choice->nanoseconds = nanoseconds;
-        choice->phases.reset(), choice->tiles.reset(), choice->is_rows = false;
+        choice->phases.reset(), choice->tiles.reset(), choice->is_rows = choice->is_channels = false;
         choice->floats = floats().convolution->choose(plain, floats().weights.data());
       }
     }
@@ -251,6 +285,7 @@ size_t QuantizedConvolution::scratch_bytes(const QuantizedChoice& choice, int th
   if (choice.phases) return integer_transposed_scratch_bytes(choice.problem, *choice.phases, *phases_, threads);
   if (choice.tiles) return integer_conv_scratch_bytes(choice.problem, *choice.tiles, *tiles_, threads);
   if (choice.is_rows) return kernels::integer_depthwise_scratch_bytes(choice.problem, threads);
+  if (choice.is_channels) return kernels::integer_channels_scratch_bytes(choice.problem, threads);
   if (choice.floats == nullptr) return 0;
   return float_bytes(src_count(choice.problem)) + float_bytes(dst_count(choice.problem)) +
          floats().convolution->scratch_bytes(*choice.floats, threads);
@@ -265,6 +300,8 @@ void QuantizedConvolution::run(const QuantizedChoice& choice, const IntegerResul
     integer_conv_result(choice.problem, *choice.tiles, *tiles_, result_, operands, scratch, parallel);
   } else if (choice.is_rows) {
     integer_depthwise_result(choice.problem, *rows_, *rows_kernel_, operands, scratch, parallel);
+  } else if (choice.is_channels) {
+    integer_channels_result(choice.problem, *channels_, *channels_kernel_, operands, scratch, parallel);
   } else if (choice.floats != nullptr) {
     run_floats(choice, operands, scratch, parallel);
   } else if (op_ == Op::kConv) {

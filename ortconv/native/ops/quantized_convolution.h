@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/problem.h"
 #include "kernels/integer_conv/transposed.h"
+#include "kernels/integer_depthwise/channels.h"
 #include "kernels/integer_depthwise/integer_depthwise.h"
 #include "ops/convolution.h"
 
@@ -20,7 +21,8 @@ namespace ortconv {
 
 // Names of the implementations that can be asked for.
 constexpr const char *kIntegerPhases = "integer_phases", *kIntegerTiles = "integer_tiles",
-                     *kIntegerRows = "integer_rows", *kDequantized = "dequantized";
+                     *kIntegerRows = "integer_rows", *kIntegerChannels = "integer_channels",
+                     *kDequantized = "dequantized";
 
 // What computes the runs of one problem.
 struct QuantizedChoice {
@@ -30,7 +32,7 @@ struct QuantizedChoice {
   // One of these; if there is none, directly.
   std::optional<kernels::IntegerTransposedLayout> phases;
   std::optional<kernels::IntegerConvLayout> tiles;
-  bool is_rows = false;
+  bool is_rows = false, is_channels = false;
   std::shared_ptr<const ConvChoice> floats;
 };
 
@@ -69,9 +71,11 @@ class QuantizedConvolution {
   ConvOptions options_;
   const kernels::IntegerResultKernel& result_;
   const kernels::IntegerDepthwiseKernel* rows_kernel_;       // null: there is none
+  const kernels::IntegerChannelsKernel* channels_kernel_;    // the same
   std::optional<kernels::IntegerTransposedWeights> phases_;  // of a transposed convolution
   std::optional<kernels::IntegerConvWeights> tiles_;         // of one that is not
   std::optional<kernels::IntegerDepthwiseWeights> rows_;     // of a depthwise one, where there is a kernel
+  std::optional<kernels::IntegerChannelsWeights> channels_;  // the same
   bool may_be_floats_ = false;                               // no sum would be rounded
   mutable std::once_flag floats_made_;
   mutable Floats floats_;

@@ -75,7 +75,7 @@ std::string implementation_setting(const OrtApi* api, const OrtSessionOptions* o
   const auto [value, origin] = setting(api, options, kImplementationEntry);
   std::vector<const char*> names;
   for (const implementations::Entry& entry : implementations::list()) names.push_back(entry.name);
-  names.insert(names.end(), {kIntegerPhases, kIntegerTiles, kIntegerRows, kDequantized});
+  names.insert(names.end(), {kIntegerPhases, kIntegerTiles, kIntegerRows, kIntegerChannels, kDequantized});
   std::string allowed;
   for (const char* const name : names) {
     if (value.empty() || value == name) return value;

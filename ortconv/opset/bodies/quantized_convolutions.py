@@ -47,11 +47,22 @@ _CONVOLVED = """
 """
 
 _AFFINE = """
-  Vc = Clip (Vs, minimum, maximum)
   factors = Unsqueeze (factor, inner)
   addends = Unsqueeze (addend, inner)
-  Vf = Mul (Vc, factors)
+  Vf = Mul ({activated}, factors)
   Va = Add (Vf, addends)
+"""
+
+_HARD_SIGMOID = """
+  hard_sigmoid = Constant <value_floats: floats = @hard_sigmoid> ()
+  alpha = Slice (hard_sigmoid, zero, one)
+  beta = Slice (hard_sigmoid, one, two)
+  none = Constant <value_float: float = 0.0> ()
+  all = Constant <value_float: float = 1.0> ()
+  Vx = Mul (Vc, alpha)
+  Vy = Add (Vx, beta)
+  Vg = Clip (Vy, none, all)
+  Vh = Mul (Vc, Vg)
 """
 
 _RESIDUAL = f"""
@@ -109,11 +120,17 @@ def transposed_convolution(opset: int, *, is_quantized: bool, residual: bool) ->
     )
 
 
-def convolution() -> str:
-    """Returns the nodes of the body of QLinearConvolution."""
-    return "".join(
-        [AXES, _INTEGERS, _CONVOLVED, _PRODUCTS, "  V = Add (Sv, B)\n", _ACTIVATED, _AFFINE, quantized("Va")]
-    )
+def convolution(*, hard_sigmoid: bool) -> str:
+    """Returns the nodes of the body of QLinearConvolution.
+
+    Args:
+        hard_sigmoid: Whether what is activated is multiplied by its HardSigmoid.
+    """
+    activated = "  V = Add (Sv, B)\n" + _ACTIVATED + "  Vc = Clip (Vs, minimum, maximum)\n"
+    if hard_sigmoid:
+        activated += _HARD_SIGMOID
+    affine = _AFFINE.format(activated="Vh" if hard_sigmoid else "Vc")
+    return "".join([AXES, _INTEGERS, _CONVOLVED, _PRODUCTS, activated, affine, quantized("Va")])
 
 
 _ALLOW_ZERO = 14

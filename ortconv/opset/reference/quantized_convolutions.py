@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ortconv.convolution_arithmetic import AutoPad
+from ortconv.opset.convolution_terms import NO_HARD_SIGMOID
 from ortconv.opset.reference.convolutions import conv, conv_transpose
 from ortconv.opset.reference.operands import Array, activated, checked_activation
 
@@ -149,6 +150,7 @@ def affine_sums(
     addend: Array,
     *,
     activation: Sequence[float],
+    hard_sigmoid: Sequence[float] | None = None,
     **window: Any,
 ) -> Array:
     """The same before it is quantized.
@@ -164,6 +166,7 @@ def affine_sums(
         factor: [M] of float32.
         addend: [M] of float32.
         activation: Slope, minimum and maximum.
+        hard_sigmoid: Alpha and beta of the HardSigmoid by which what is activated is multiplied; None: there is none.
         **window: strides, dilations, group and pads, as `conv` takes them.
 
     Returns:
@@ -182,6 +185,13 @@ def affine_sums(
         if numbers.shape != (channels,):
             raise ValueError(f"{name} has shape {list(numbers.shape)}; allowed: [{channels}]")
     values = _activated(_scaled(sums, x_scale, w_scale) + bias, activation)
+    if hard_sigmoid is not None:
+        if len(hard_sigmoid) != len(NO_HARD_SIGMOID) or not np.isfinite(hard_sigmoid).all():
+            raise ValueError(
+                f"hard_sigmoid = {list(hard_sigmoid)} is not allowed; allowed: a finite alpha, a finite beta"
+            )
+        alpha, beta = np.asarray(hard_sigmoid, np.float32)
+        values = values * np.clip(values * alpha + beta, np.float32(0), np.float32(1))
     result: Array = values * factor.reshape(-1, *ones) + addend.reshape(-1, *ones)
     return result
 

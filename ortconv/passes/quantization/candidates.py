@@ -36,6 +36,7 @@ _MISLEADING = frozenset({"Conv", "Gemm", "Softmax", CONVOLUTION.name})
 It rounds the weights and biases of convolutions and Gemm, and the exponentials of Softmax. The pass `float_layers`
 shields transposed convolutions.
 """
+_SCALING = frozenset({"Add", "Mul"})
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 _MATRIX = 2
 _FEW_OUTPUTS = 56 * 56
@@ -237,7 +238,8 @@ class _Search:
             return Layer(node, "quantized", [data], of, quantizer, added)
         if not self._floats:
             return None
-        if not grid.offset and not self._is_quantized(node) and _is_depthwise(node, of) and _has_few_outputs(node):
+        to_floats = not self._is_quantized(node) and not self._is_quantized_behind_swish(node)
+        if not grid.offset and to_floats and _is_depthwise(node, of) and _has_few_outputs(node):
             return Layer(node, "dequantized", [data], of, None, added)
         return Layer(node, "float", [data], of, None, added, border)
 
@@ -318,6 +320,22 @@ class _Search:
 
     def _is_quantized(self, node: ir.Node) -> bool:
         return any(user in self._all for user in consumers(node, self._all))
+
+    def _is_quantized_behind_swish(self, node: ir.Node) -> bool:
+        """Tells whether HardSwish, a scale and a shift stand between a node and a quantizer.
+
+        The pass `quantized_results` makes one node of them.
+        """
+        value, has_swish = node.outputs[0], False
+        while len(users := [user for user, _ in value.uses()]) == 1 and not value.is_graph_output():
+            (user,) = users
+            if user in self._all:
+                return has_swish
+            is_swish = (user.domain, user.op_type) == ("", "HardSwish")
+            if user.domain or not (is_swish or (user.op_type in _SCALING and any(map(_is_stored, user.inputs)))):
+                return False
+            value, has_swish = user.outputs[0], has_swish or is_swish
+        return False
 
     def plan(self, nodes: Sequence[ir.Node], layers: Sequence[Layer]) -> Plan:
         """Returns the plan for these layers."""
@@ -419,7 +437,11 @@ def _added(
 
 
 def _is_constant(value: ir.Value | None) -> bool:
-    return value is None or value.const_value is not None
+    return value is None or _is_stored(value)
+
+
+def _is_stored(value: ir.Value | None) -> bool:
+    return value is not None and value.const_value is not None
 
 
 def _is_depthwise(node: ir.Node, weights: QuantizedWeights) -> bool:

@@ -2,7 +2,7 @@
 
 These nodes add, multiply and activate, by constants of one number for each channel. So do the layers of old quantized
 files: a normalization follows the activation, and the zero of the data lies between two levels, which adds a constant
-image to a convolution with padding.
+image to a convolution with padding. In MobileNetV3 and PP-OCR, HardSwish stands there, which QLinearConv lacks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from ortconv.graph.constant_values import constant
 from ortconv.graph.edit import remove_unused
-from ortconv.opset.convolution_terms import ACTIVATION, NO_ACTIVATION
+from ortconv.opset.convolution_terms import ACTIVATION, HARD_SIGMOID, NO_ACTIVATION
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.ops.qlinear_convolution import QLINEAR_CONVOLUTION
@@ -29,6 +29,9 @@ __all__ = ["run"]
 
 _W, _X_SCALE, _W_SCALE, _X_ZERO, _W_ZERO, _BIAS = 1, 2, 3, 4, 5, 6
 """Inputs of ConvIntegerToFloat."""
+
+_HARD_SWISH = (float(np.float32(1 / 6)), 0.5)
+"""Alpha and beta of the HardSigmoid by which HardSwish multiplies its data."""
 
 _BYTES = (ir.DataType.INT8, ir.DataType.UINT8)
 
@@ -54,6 +57,7 @@ class _Layer:
         image: What is added to them for each element, as [1, M, spatial...]; None if nothing is.
         image_factor: By which the image is multiplied.
         activation: Slope, minimum and maximum.
+        hard_sigmoid: Alpha and beta of the HardSigmoid that makes HardSwish of the activation; None if it is another.
         after: What is applied to the activated sums; None as long as nothing is activated.
         nodes: All nodes between the convolution and the quantizer.
     """
@@ -63,6 +67,7 @@ class _Layer:
     image: ir.Value | None
     image_factor: npt.NDArray[np.float64]
     activation: tuple[float, float, float]
+    hard_sigmoid: tuple[float, float] | None
     after: _Affine | None
     nodes: list[ir.Node]
 
@@ -76,13 +81,22 @@ class _Layer:
         taken = False
         if user.op_type in ("Add", "Sub", "Mul", "Div") and len(others) == 1:
             taken = self._take_arithmetic(user, others[0])
-        elif self.after is None and (activation := activation_of(user)) is not None:
-            self.activation = activation
-            self.after = _Affine(np.ones(self.channels), np.zeros(self.channels))
-            taken = True
+        elif self.after is None:
+            taken = self._take_activation(user)
         if taken:
             self.nodes.append(user)
         return taken
+
+    def _take_activation(self, user: ir.Node) -> bool:
+        activation = activation_of(user)
+        if (user.domain, user.op_type) == ("", "HardSwish"):
+            self.hard_sigmoid = _HARD_SWISH
+        elif activation is not None:
+            self.activation = activation
+        else:
+            return False
+        self.after = _Affine(np.ones(self.channels), np.zeros(self.channels))
+        return True
 
     def _take_arithmetic(self, user: ir.Node, other: ir.Value | None) -> bool:
         op, is_first = user.op_type, user.inputs[0] is not other
@@ -120,7 +134,7 @@ class _Layer:
         factor, addend = np.ones(self.channels), np.zeros(self.channels)
         if self.after is not None:
             factor, addend = self.after.factor, self.after.addend
-        if addend.any() or not (factor > 0).all():
+        if self.hard_sigmoid is not None or addend.any() or not (factor > 0).all():
             return
         slope, minimum, maximum = self.activation
         if (minimum * factor / scale + point < levels[0] + 0.5).all():
@@ -170,7 +184,7 @@ def _read(node: ir.Node) -> _Layer | None:
         return None
     ones = np.ones(int(weights.shape.numpy()[0]))
     addend = 0 * ones if bias is None else bias.numpy().astype(np.float64)
-    return _Layer(node, _Affine(ones, addend), None, ones, NO_ACTIVATION, None, [])
+    return _Layer(node, _Affine(ones, addend), None, ones, NO_ACTIVATION, None, None, [])
 
 
 def _of_channels(value: ir.Value | None, channels: int, like: ir.Value) -> npt.NDArray[np.float64] | None:
@@ -254,6 +268,8 @@ def _replace(layer: _Layer, quantizer: ir.Node, context: Context) -> None:
     ]
     attributes: dict[str, Any] = {each.name: node.attributes[each.name] for each in CONV_INTEGER_TO_FLOAT.attributes}
     attributes[ACTIVATION] = layer.activation
+    if layer.hard_sigmoid is not None:
+        attributes[HARD_SIGMOID] = layer.hard_sigmoid
     # `ortconv verify` compares what stands in the place of a FakeQuantize.
     result = context.inserter.before(quantizer, QLINEAR_CONVOLUTION.name, operands, old, domain=DOMAIN, **attributes)
     result.metadata_props.update(old.metadata_props)

@@ -47,6 +47,11 @@ def grouped(x: Any) -> Any:
     return opset1.group_convolution(x, weights, [1, 1], [1, 1], [1, 1], [1, 1])
 
 
+def depthwise(x: Any) -> Any:
+    weights = int8_weights(8, 1, 1, 3, 3, axis=None)
+    return opset1.group_convolution(x, weights, [1, 1], [1, 1], [1, 1], [1, 1])
+
+
 LAYERS: dict[str, tuple[Build, list[str]]] = {
     "zero between two levels": (
         lambda x: rounded(convolved(rounded(x, BETWEEN), W1)),
@@ -67,6 +72,11 @@ LAYERS: dict[str, tuple[Build, list[str]]] = {
     ),
     "a positive scale behind the activation": (
         lambda x: rounded(opset1.multiply(opset1.relu(grouped(rounded(x))), of_channels(0.5, 2, 7))),
+        [],
+    ),
+    "hard swish": (lambda x: rounded(opset4.hswish(grouped(rounded(x)))), []),
+    "hard swish of a depthwise layer, scaled and shifted": (
+        lambda x: rounded(normalized(opset4.hswish(depthwise(rounded(x))))),
         [],
     ),
     "groups": (lambda x: rounded(opset1.relu(grouped(rounded(x))), UNSIGNED), []),

@@ -73,6 +73,10 @@ struct Epilogue {
       value = add_rounded(value, multiply_rounded(static_cast<float>(shifted), residual_scale));
     }
     value = finish(value, p.slope, p.minimum, p.maximum);
+    if (p.alpha != 0.0f || p.beta != 1.0f) {
+      const float line = add_rounded(multiply_rounded(value, p.alpha), p.beta), above = line < 0.0f ? 0.0f : line;
+      value = multiply_rounded(value, above > 1.0f ? 1.0f : above);
+    }
     if (r.factor != nullptr) value = add_rounded(multiply_rounded(value, channel.factor), channel.addend);
     return quantized(divide_rounded(value, y_scale));
 #else

@@ -31,8 +31,8 @@ struct Quantization {
 };
 
 // How sums become 8-bit integers: v = sum * scale + bias + (residual - residual_zero) * residual_scale; then, behind
-// the activation, v * factor + addend; then v / y_scale, rounded half to even, plus y_zero, which saturates. Null:
-// without that operation.
+// the activation, v * max(0, min(1, v * alpha + beta)); then v * factor + addend; then v / y_scale, rounded half to
+// even, plus y_zero, which saturates. Null: without that operation.
 struct QuantizedResult {
   const float* biases;   // of each element of an image, as dst lies, in place of the bias of channels
   const void* residual;  // as dst lies, and of its type
@@ -59,6 +59,7 @@ struct Problem {
   int transposed;
   int channels_last;  // dst has its channels innermost: decides the order in which its elements are visited
   float slope, minimum, maximum;
+  float alpha, beta;          // where dst is integers
   Quantization quantization;  // where src and wei are integers
   QuantizedResult result;     // where dst is
 };

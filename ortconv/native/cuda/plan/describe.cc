@@ -55,6 +55,8 @@ Problem describe(const Elements& elements, kernels::Op op, const ConvProblem& p)
   result.slope = p.activation.slope;
   result.minimum = p.activation.minimum;
   result.maximum = p.activation.maximum;
+  result.alpha = p.activation.hard_sigmoid.alpha;
+  result.beta = p.activation.hard_sigmoid.beta;
   result.quantization.w_scale_step = elements.channels_have_scales;
   result.quantization.w_zero_step = elements.channels_have_zeros;
   return result;

@@ -32,13 +32,10 @@ struct Avx512Vnni : avx512::IntegerVector {
     with_stride(args.stride, [&](auto stride) {
       for (int64_t i = 0; i < args.count; ++i) {
         const IntegerCopy& copy = args.copies[i];
-        const auto bytes = [&](int c) {
-          return widened(take<decltype(stride)::value>(args.channels[c], copy, args.stride));
-        };
-        const Int low = _mm512_or_si512(bytes(0), _mm512_slli_epi32(bytes(1), 8));
-        const Int high = _mm512_or_si512(bytes(2), _mm512_slli_epi32(bytes(3), 8));
-        const Int all = _mm512_xor_si512(_mm512_or_si512(low, _mm512_slli_epi32(high, 16)), flip);
-        put(args, copy, spaced(copy, all, padding));
+        const auto bytes = [&](int c) { return take<decltype(stride)::value>(args.channels[c], copy, args.stride); };
+        const Int low = _mm512_inserti32x4(_mm512_castsi128_si512(bytes(0)), bytes(1), 1);
+        const Int all = lanes_of(_mm512_inserti32x4(_mm512_inserti32x4(low, bytes(2), 2), bytes(3), 3));
+        put(args, copy, spaced(copy, _mm512_xor_si512(all, flip), padding));
       }
     });
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/integer_conv/kernel.h"
+#include "kernels/integer_result/result_vector_avx512.h"
 #include "kernels/unroll.h"
 
 namespace ortconv::kernels::avx512 {
@@ -15,7 +16,7 @@ inline namespace with_vnni {  // not the same code as in files for plain AVX-512
 
 struct IntegerVector {
   static constexpr int kLanes = 16, kRows = 8, kVectors = 3;
-  static constexpr bool kSaturates = false, kStoresResults = false;
+  static constexpr bool kSaturates = false, kStoresResults = true;
   using Int = __m512i;
 
   static Int zero() { return _mm512_setzero_si512(); }
@@ -45,6 +46,38 @@ struct IntegerVector {
     }
   }
 
+  // Stores the bytes of IntegerTileResults.
+  template <bool kIsPlain>
+  class ByteTiles {
+   public:
+    explicit ByteTiles(const IntegerTileArgs& a)
+        : results_(*a.results),
+          y_(results_.y),
+          bytes_of_(results_.rows->y_scale, results_.rows->y_zero, results_.type) {}
+
+    template <int kCount>
+    void store(const IntegerTileArgs& a, int row, const Int* sums) const {
+      const IntegerResultArgs& args = results_.rows[row];
+      const RealVector<kIsPlain> real_of(args);
+      const Int correction = _mm512_set1_epi32(a.channels[row].correction);
+      unsigned char* const y = y_ + row * results_.y_stride;
+      ORTCONV_UNROLL
+      for (int j = 0; j < kCount; ++j) {
+        const __m512 bias = args.biases == nullptr ? _mm512_set1_ps(args.bias)
+                                                   : _mm512_loadu_ps(args.biases + (y_ - results_.y) + j * kLanes);
+        const __m128i bytes = bytes_of_(real_of(_mm512_add_epi32(sums[j], correction), bias));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + j * kLanes), bytes);
+      }
+    }
+
+    void next() { y_ += kVectors * kLanes; }
+
+   private:
+    const IntegerTileResults& results_;
+    unsigned char* y_;
+    const QuantizedVector bytes_of_;
+  };
+
   // Loads the bytes of a copy, kStride apart, or `stride` apart where kStride is 0.
   template <int kStride>
   static __m128i take(const uint8_t* channel, const IntegerCopy& copy, int64_t stride) {
@@ -60,6 +93,13 @@ struct IntegerVector {
     uint8_t all[kLanes] = {};
     for (int i = 0; i < copy.count; ++i) all[i] = p[i * stride];
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(all));
+  }
+
+  // Byte j of each quarter in lane j, that of the first quarter in the lowest bits.
+  static Int lanes_of(Int quarters) {
+    const Int dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m128i bytes = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, quarters), _mm512_broadcast_i32x4(bytes));
   }
 
   // Each byte in a lane of its own.

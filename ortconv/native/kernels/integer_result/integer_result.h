@@ -40,8 +40,9 @@ struct IntegerResultArgs {
   // is at least as wide as that of the bytes has none.
   bool is_plain(ResultType type) const {
     const float least = static_cast<float>((type == ResultType::kInt8 ? -128 : 0) - y_zero), most = least + 255;
-    return type != ResultType::kFloat && activation.slope == 1 && activation.minimum / y_scale <= least &&
-           activation.maximum / y_scale >= most && (!is_affine || (factor == 1 && addend == 0));
+    return type != ResultType::kFloat && activation.slope == 1 && activation.hard_sigmoid.is_one() &&
+           activation.minimum / y_scale <= least && activation.maximum / y_scale >= most &&
+           (!is_affine || (factor == 1 && addend == 0));
   }
 };
 

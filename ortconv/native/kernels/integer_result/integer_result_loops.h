@@ -33,12 +33,13 @@ enum class Terms { kNone, kResidual, kAffine, kAffineWithBiases };
 
 // The result of sums that follow each other; `residual` as well. Without branches in the loop, so that it becomes
 // vectors: bounds that are infinite change nothing.
-template <class T, Terms kTerms, bool kHasSlope>
+template <class T, Terms kTerms, bool kHasSlope, bool kHasHardSigmoid>
 void finish(const IntegerResultArgs& a, const float* sums, const T* residual, int64_t n, T* out) {
   constexpr bool kIsAffine = kTerms == Terms::kAffine || kTerms == Terms::kAffineWithBiases;
   const float scale = a.scale, bias = a.bias, residual_scale = a.residual_scale, y_scale = a.y_scale;
   [[maybe_unused]] const float slope = a.activation.slope;
   const float minimum = a.activation.minimum, maximum = a.activation.maximum;
+  [[maybe_unused]] const float alpha = a.activation.hard_sigmoid.alpha, beta = a.activation.hard_sigmoid.beta;
   const float factor = a.factor, addend = a.addend;
   const float* const biases = a.biases;
   const auto zero = static_cast<float>(a.y_zero);
@@ -56,6 +57,10 @@ void finish(const IntegerResultArgs& a, const float* sums, const T* residual, in
     }
     v = v < minimum ? minimum : v;
     v = v > maximum ? maximum : v;
+    if constexpr (kHasHardSigmoid) {
+      const float line = v * alpha + beta, above = line < 0 ? 0 : line;
+      v = v * (above > 1 ? 1 : above);
+    }
     if constexpr (kIsAffine) v = v * factor + addend;
     if constexpr (std::is_same_v<T, float>) {
       out[i] = v;
@@ -69,8 +74,9 @@ void finish(const IntegerResultArgs& a, const float* sums, const T* residual, in
 
 template <class T, Terms kTerms>
 void finish(const IntegerResultArgs& a, const float* sums, const T* residual, int64_t n, T* out) {
-  if (a.activation.slope == 1) return finish<T, kTerms, false>(a, sums, residual, n, out);
-  finish<T, kTerms, true>(a, sums, residual, n, out);
+  if (!a.activation.hard_sigmoid.is_one()) return finish<T, kTerms, true, true>(a, sums, residual, n, out);
+  if (a.activation.slope == 1) return finish<T, kTerms, false, false>(a, sums, residual, n, out);
+  finish<T, kTerms, true, false>(a, sums, residual, n, out);
 }
 
 // out[2 * i] = a[i], out[2 * i + 1] = b[i].

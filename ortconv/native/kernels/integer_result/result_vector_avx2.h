@@ -22,9 +22,12 @@ class RealVector {
         slope_(_mm256_set1_ps(a.activation.slope)),
         minimum_(_mm256_set1_ps(a.activation.minimum)),
         maximum_(_mm256_set1_ps(a.activation.maximum)),
+        alpha_(_mm256_set1_ps(a.activation.hard_sigmoid.alpha)),
+        beta_(_mm256_set1_ps(a.activation.hard_sigmoid.beta)),
         factor_(_mm256_set1_ps(a.is_affine ? a.factor : 1)),
         addend_(_mm256_set1_ps(a.is_affine ? a.addend : 0)),
         has_slope_(a.activation.slope != 1),
+        has_hard_sigmoid_(!a.activation.hard_sigmoid.is_one()),
         is_affine_(a.is_affine) {}
 
   __m256 operator()(__m256i sums, __m256 bias) const {
@@ -35,12 +38,16 @@ class RealVector {
     }
     // The second operand is the result where one is no number.
     v = _mm256_min_ps(maximum_, _mm256_max_ps(minimum_, v));
+    if (has_hard_sigmoid_) {
+      const __m256 line = _mm256_add_ps(_mm256_mul_ps(v, alpha_), beta_);
+      v = _mm256_mul_ps(v, _mm256_min_ps(_mm256_set1_ps(1), _mm256_max_ps(_mm256_setzero_ps(), line)));
+    }
     return is_affine_ ? _mm256_add_ps(_mm256_mul_ps(v, factor_), addend_) : v;
   }
 
  private:
-  const __m256 scale_, slope_, minimum_, maximum_, factor_, addend_;
-  const bool has_slope_, is_affine_;
+  const __m256 scale_, slope_, minimum_, maximum_, alpha_, beta_, factor_, addend_;
+  const bool has_slope_, has_hard_sigmoid_, is_affine_;
 };
 
 // Quantizes real numbers.

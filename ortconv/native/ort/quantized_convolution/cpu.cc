@@ -153,7 +153,7 @@ std::unique_ptr<Kernel> make_quantized_kernel(const OrtApi* api, const std::stri
 std::unique_ptr<Kernel> make_quantized_kernel(const QuantizedCreation& creation) {
   const KernelAttributes source(creation.api, creation.info);
   ConvAttributes attributes = quantized_attributes(source, creation.op);
-  attributes.activation = parse_activation(source.numbers("activation"));
+  attributes.activation = quantized_activation(source, creation.op);
   const Settings& settings = creation.settings;
   return make_quantized_kernel(
       creation.api, creation.subject,

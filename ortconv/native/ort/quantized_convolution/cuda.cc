@@ -67,7 +67,7 @@ CudaQuantizedKernel::CudaQuantizedKernel(const QuantizedCreation& creation)
       allocator_(creation.api, creation.info),
       gpu_(cuda::Gpu::get(allocator_.ordinal())),
       scratch_(allocator_) {
-  attributes_.activation = parse_activation(KernelAttributes(creation.api, creation.info).numbers("activation"));
+  attributes_.activation = quantized_activation(KernelAttributes(creation.api, creation.info), creation.op);
   const cuda::Gpu::Current current(gpu_);
   const OrtValue* const w = constant_input(api(), creation.info, QuantizedInputs::kW);
   const OrtValue* const zero = constant_input(api(), creation.info, QuantizedInputs::kWZero);

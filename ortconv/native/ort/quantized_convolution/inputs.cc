@@ -46,6 +46,12 @@ ConvAttributes quantized_attributes(const AttributeSource& source, QuantizedOp o
   return a;
 }
 
+Activation quantized_activation(const AttributeSource& source, QuantizedOp op) {
+  Activation activation = parse_activation(source.numbers("activation"));
+  if (op == QuantizedOp::kAffine) activation.hard_sigmoid = parse_hard_sigmoid(source.numbers("hard_sigmoid"));
+  return activation;
+}
+
 namespace {
 
 void check_each(const char* name, const TensorView& numbers, int64_t channels) {

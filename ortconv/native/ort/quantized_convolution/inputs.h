@@ -63,6 +63,8 @@ class QuantizedReader {
 // Those of a Convolution or TransposedConvolution in ONNX's layout, but for the activation. Checked.
 ConvAttributes quantized_attributes(const AttributeSource& source, QuantizedOp op);
 
+Activation quantized_activation(const AttributeSource& source, QuantizedOp op);
+
 // Refuses scales and zero points that are not one number each, or one for each output channel where that is allowed.
 // Returns how many scales W has.
 int64_t check_quantized_numbers(const QuantizedInputs& inputs, QuantizedOp op, int64_t channels);

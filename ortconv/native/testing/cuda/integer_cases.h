@@ -143,6 +143,11 @@ inline double result_of(const IntegerTensors& t, const ConvProblem& p, int64_t s
   }
   if (v < 0) v = rounded(wide(v) * wide(p.activation.slope));
   v = std::min(std::max(v, p.activation.minimum), p.activation.maximum);
+  if (!p.activation.hard_sigmoid.is_one()) {
+    const HardSigmoid& gate = p.activation.hard_sigmoid;
+    const float line = rounded(wide(rounded(wide(v) * wide(gate.alpha))) + wide(gate.beta));
+    v = rounded(wide(v) * wide(std::min(std::max(line, 0.0f), 1.0f)));
+  }
   if (!t.factor.empty()) v = rounded(wide(rounded(wide(v) * wide(t.factor[channel]))) + wide(t.addend[channel]));
   if (!t.quantized()) return wide(v);
   const double least = t.y_signed ? -128 : 0;

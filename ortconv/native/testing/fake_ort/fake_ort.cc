@@ -169,10 +169,12 @@ struct Table {
     set<abi::KernelInfoGetAttributeFloats>(
         [](const OrtKernelInfo* info, const char* name, float* values, size_t* count) -> OrtStatus* {
           const Activation& a = info->attributes.activation;
-          if (std::strcmp(name, "activation") != 0) return attribute_missing(name);
-          const float all[] = {a.slope, a.minimum, a.maximum};
-          if (values != nullptr) std::copy(std::begin(all), std::end(all), values);
-          *count = std::size(all);
+          const bool is_hard_sigmoid = std::strcmp(name, "hard_sigmoid") == 0;
+          if (!is_hard_sigmoid && std::strcmp(name, "activation") != 0) return attribute_missing(name);
+          std::vector<float> all = {a.slope, a.minimum, a.maximum};
+          if (is_hard_sigmoid) all = {a.hard_sigmoid.alpha, a.hard_sigmoid.beta};
+          if (values != nullptr) std::copy(all.begin(), all.end(), values);
+          *count = all.size();
           return nullptr;
         });
     set<abi::KernelInfoGetAttributeString>(

@@ -15,6 +15,7 @@
 
 #include "base/parallel.h"
 #include "kernels/integer_conv/result.h"
+#include "kernels/integer_depthwise/channels.h"
 #include "kernels/integer_depthwise/integer_depthwise.h"
 #include "testing/guarded.h"
 #include "testing/on_threads.h"
@@ -24,7 +25,7 @@ using namespace ortconv::kernels;
 
 namespace {
 
-int failures = 0, checked = 0, checked_rows = 0;
+int failures = 0, checked = 0, checked_rows = 0, checked_channels = 0;
 int every = 1;  // of so many problems, one is taken
 
 enum class Values { kAny, kExtremes, kLeast, kGreatest };
@@ -174,6 +175,8 @@ float rounded(volatile float value) { return value; }
 double expected(int64_t sum, const IntegerResultArgs& a, float bias, ResultType type) {
   float v = rounded(rounded(static_cast<float>(static_cast<int32_t>(sum)) * a.scale) + bias);
   v = rounded(a.activation(v));
+  const HardSigmoid& gate = a.activation.hard_sigmoid;
+  if (!gate.is_one()) v = rounded(v * std::clamp(rounded(rounded(v * gate.alpha) + gate.beta), 0.0f, 1.0f));
   v = rounded(rounded(v * a.factor) + a.addend);
   if (type == ResultType::kFloat) return static_cast<double>(v);
   const double least = type == ResultType::kInt8 ? -128 : 0;
@@ -181,7 +184,7 @@ double expected(int64_t sum, const IntegerResultArgs& a, float bias, ResultType 
   return std::min(std::max(integer, least), least + 255);
 }
 
-enum class Way { kTiles, kDirect, kRows };
+enum class Way { kTiles, kDirect, kRows, kChannels };
 
 // Straight from the source where the problem has no layout; not at all where it has no rows.
 void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& result,
@@ -198,6 +201,7 @@ void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& re
   } else if (!is_plain && turn % 3 != 0) {
     p.activation = {turn % 2 == 0 ? 0.125f : 1, turn % 5 == 0 ? 0 : -30.0f, 60};
   }
+  if (turn % 7 < 2) p.activation.hard_sigmoid = {1.0f / 6, 0.5f};
   std::mt19937 random(static_cast<unsigned>(turn));
   const bool at_begin = turn % 2 == 0, has_biases = turn % 4 < 2;
   const auto type = static_cast<ResultType>(turn % 3);
@@ -240,6 +244,13 @@ void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& re
     Guarded scratch((integer_depthwise_scratch_bytes(p, threads) + 63) / 64 * 64, false);
     integer_depthwise_result(p, *packed, *rows, operands, scratch.as<void>(), parallel);
     ++checked_rows;
+  } else if (way == Way::kChannels) {
+    const IntegerChannelsKernel* const by_channels = get_integer_channels_kernel(ArchFlags::host());
+    const auto packed = IntegerChannelsWeights::make(p, filter);
+    if (by_channels == nullptr || type == ResultType::kFloat || !packed || !packed->supports(p)) return;
+    Guarded scratch((integer_channels_scratch_bytes(p, threads) + 63) / 64 * 64, false);
+    integer_channels_result(p, *packed, *by_channels, operands, scratch.as<void>(), parallel);
+    ++checked_channels;
   } else if (way == Way::kDirect || !layout) {
     integer_conv_result_direct(p, filter, result, operands, parallel);
   } else {
@@ -263,9 +274,10 @@ void check_result(const IntegerConvKernel& kernel, const IntegerResultKernel& re
         if (got == want) continue;
         ++failures;
         std::printf("FAIL result of %s, turn %d%s: element %ld is %g, not %g\n", kernel.name, turn,
-                    way == Way::kDirect ? " (direct)"
-                    : way == Way::kRows ? " (rows)"
-                                        : "",
+                    way == Way::kDirect     ? " (direct)"
+                    : way == Way::kRows     ? " (rows)"
+                    : way == Way::kChannels ? " (channels)"
+                                            : "",
                     static_cast<long>(i - 1), got, want);
         return;
       } while (next(&at, p.dst_size, p.ndims));
@@ -287,6 +299,7 @@ void check_all(const IntegerConvKernel& kernel, const IntegerResultKernel& resul
     const int half = static_cast<int>(turn / 2);
     if (turn % 2 == 0) check_result(kernel, result, rows, s, half, turn % 16 == 0 ? Way::kDirect : Way::kTiles);
     check_result(kernel, result, rows, s, half, Way::kRows);
+    check_result(kernel, result, rows, s, half, Way::kChannels);
     if (turn % 8 == 0) check(kernel, s, kind_of(turn), 1, turn % 4 < 2, true);
   };
   const auto plain = [&](int64_t inputs, int64_t outputs, int64_t height, int64_t width, int64_t k) {
@@ -315,6 +328,13 @@ void check_all(const IntegerConvKernel& kernel, const IntegerResultKernel& resul
   }
   one({1, 1, 1, 2, 2, {150, 130}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
   one({2, 18, 1, 1, 2, {90, 130}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {2, 2}});
+  // The edges of blocks of channels, and tiles of images.
+  for (int64_t groups = 1; groups <= 34; ++groups) {
+    const int64_t k = 1 + groups % 9, stride = 1 + groups % 3, dilation = 1 + groups % 5 / 4;
+    one({1, groups, 1, 1, 2, {7, 7}, {3, 5}, {1, 1}, {1, 1}, {1, 2}, {1, 2}});
+    one({2, groups, 1, 1, 2, {30, 50 + groups}, {3, k}, {stride, stride}, {1, dilation}, {1, k / 2}, {1, k}});
+    one({1, groups, 1, 1, 1, {100 + groups}, {k}, {stride}, {dilation}, {k}, {k}});
+  }
   // A single output, or one that is left over.
   for (int64_t inputs = 1; inputs <= 80; ++inputs) {
     plain(inputs, 1 + inputs % 19, 1, 1, 1), plain(inputs, 1 + inputs % 19, 1, 1, 3), plain(inputs, 9, 1, 17, 1);
@@ -443,6 +463,7 @@ int main(int argc, char** argv) {
   if (!host.avx_vnni) std::printf("SKIP avx_vnni: this CPU lacks AVX-VNNI\n");
   if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
   if (!host.avx512_vnni) std::printf("SKIP avx512_vnni: this CPU lacks AVX512-VNNI\n");
-  std::printf("%d runs, %d of them by rows, %d failures\n", checked, checked_rows, failures);
+  std::printf("%d runs, %d of them by rows, %d by channels, %d failures\n", checked, checked_rows, checked_channels,
+              failures);
   return failures == 0 ? 0 : 1;
 }

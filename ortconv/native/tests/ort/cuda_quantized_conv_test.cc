@@ -164,7 +164,9 @@ Drawn draw(CaseMaker& maker, Kind kind, int64_t group) {
   c.x = {2, 12, 7, 6};
   c.w = kind == Kind::kAffine ? Shape{24, 12 / group, 3, 2} : Shape{12, 24 / group, 3, 2};
   drawn.p = c.problem(DataType::kInt8);
-  if (maker.draw(0, 1) == 0) c.attributes.activation = drawn.p.activation = {0.25f, -100, 500};
+  if (maker.draw(0, 1) == 0) drawn.p.activation = {0.25f, -100, 500};
+  if (kind == Kind::kAffine && maker.draw(0, 1) == 0) drawn.p.activation.hard_sigmoid = {0.01f, 0.5f};
+  c.attributes.activation = drawn.p.activation;
   drawn.t = test::draw_tensors(maker, c, drawn.p, test::Zeros::kOne, maker.draw(0, 3) != 0);
   test::draw_result(maker, kind, c, drawn.p, &drawn.t);
   return drawn;

@@ -23,6 +23,7 @@ void check_drawn(CaseMaker& maker, Kind kind, const Case& c, bool suitable, cons
   if (test::count_of_dst(p) == 0) return;
   if (maker.draw(0, 1) == 0) p.activation = {maker.draw(0, 1) == 0 ? 0.125f : 1, -300, 2000};
   IntegerTensors t = draw_tensors(maker, c, p, Zeros::kOne, suitable);
+  if (kind == Kind::kAffine && t.w_signed) p.activation.hard_sigmoid = {0.01f, 0.5f};
   draw_result(maker, kind, c, p, &t);
   check(t, c, p, setting, about);
 }
