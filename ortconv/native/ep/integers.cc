@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "ep/activations.h"
 #include "ep/group.h"
+#include "ep/image_orders.h"
 #include "ep/numbers.h"
 #include "ep/standard_convs.h"
 #include "ops/quantized_convolution.h"
@@ -221,20 +222,8 @@ Estimates estimates_of_conv(const ConvProblem& problem) {
   return {quantized_conv_nanoseconds(problem, ArchFlags::host()), qlinear_conv_nanoseconds(problem)};
 }
 
-// Throws Error where ONNX Runtime's QLinearConv is as fast; told without a look at the weights, which may be many.
-void require_conv_pays(const IntegerLayer& layer) {
-  const ArchFlags& arch = ArchFlags::host();
-  if (!arch.avx2_fma || arch.has_byte_dots()) fail("ONNX Runtime's QLinearConv is about as fast on this CPU");
-  const std::optional<ConvProblem> problem = problem_of(layer);
-  if (!problem) fail("its sizes are not known");
-  require_faster(estimates_of_conv(*problem), 0);
-}
-
-}  // namespace
-
-bool is_integer_candidate(const Node& node) { return node.is("ConvTranspose") || node.is("Conv"); }
-
-std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken, bool chooses) {
+// What a node reads; none where its data are not dequantized.
+std::optional<IntegerLayer> read_operands(const Node& node, const std::set<size_t>& taken) {
   constexpr const char* kWhat = "its data";
   const Value x = node.input(0), w = node.input(1);
   if (!x || !w) return std::nullopt;
@@ -254,16 +243,66 @@ std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_
   if (!weights) fail("its weights are not constant");
   layer.w = of_weights->input(0);
   layer.attributes = attributes_of(node, weights->dims.copy());
-  const bool is_in_question = chooses && layer.attributes.op == ConvOp::kConv;
-  if (is_in_question) require_conv_pays(layer);
-  read_weights(&layer, *of_weights);
-  read_bias(&layer, taken);
   layer.output = node.outputs().at(0);
-  add_readers(&layer, taken);
-  if (is_in_question && layer.op != QuantizedOp::kQuantized) fail("its result is not quantized");
-  // Channels lie last behind a QLinearConv alone; where they lie first, a MaxPool of bytes takes 10 times as long.
-  if (is_in_question && is_pooled(layer.output)) fail("ONNX Runtime's MaxPool of its result would be slower");
   return layer;
+}
+
+// Adds the nodes that read the result of a Conv; what is left to ONNX Runtime in any case is refused.
+ConvProblem require_quantized(IntegerLayer* layer, const std::set<size_t>& taken) {
+  const std::optional<ConvProblem> problem = problem_of(*layer);
+  if (!problem) fail("its sizes are not known");
+  add_readers(layer, taken);
+  if (layer->op != QuantizedOp::kQuantized) fail("its result is not quantized");
+  // Channels lie last behind a QLinearConv alone; where they lie first, a MaxPool of bytes takes 10 times as long.
+  if (is_pooled(layer->output)) fail("ONNX Runtime's MaxPool of its result would be slower");
+  return *problem;
+}
+
+// None where a node is no Conv that could be one of integers, as far as that is told without a look at the weights,
+// which may be many.
+std::optional<QuantizedConv> read_quantized_conv(const Node& node) {
+  if (!node.is("Conv")) return std::nullopt;
+  try {
+    std::optional<IntegerLayer> layer = read_operands(node, {});
+    if (!layer) return std::nullopt;
+    byte_type(layer->w, "its weights");
+    layer->of_w.scales.assign(static_cast<size_t>(layer->w.constant()->dims.copy()[0]), 1);
+    read_bias(&*layer, {});
+    const ConvProblem problem = require_quantized(&*layer, {});
+    const Estimates estimates = estimates_of_conv(problem);
+    return QuantizedConv{node, layer->x, layer->output, problem, estimates.ours, estimates.onnxruntime};
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+bool is_integer_candidate(const Node& node) { return node.is("ConvTranspose") || node.is("Conv"); }
+
+std::set<size_t> faster_quantized_convs(const std::vector<Node>& nodes) {
+  const ArchFlags& arch = ArchFlags::host();
+  if (!arch.avx2_fma) return {};
+  std::vector<QuantizedConv> convs;
+  for (const Node& node : nodes) {
+    if (auto conv = read_quantized_conv(node)) convs.push_back(std::move(*conv));
+  }
+  return faster_convs(convs);
+}
+
+std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken,
+                                          const std::set<size_t>* chosen) {
+  std::optional<IntegerLayer> found = read_operands(node, taken);
+  if (!found) return std::nullopt;
+  IntegerLayer& layer = *found;
+  if (chosen != nullptr && node.is("Conv") && chosen->count(node.id()) == 0) {
+    require_quantized(&layer, taken);
+    fail("ours is estimated to take no less time than ONNX Runtime's QLinearConv, with the Transposes between both");
+  }
+  read_weights(&layer, layer.others[1]);
+  read_bias(&layer, taken);
+  add_readers(&layer, taken);
+  return found;
 }
 
 Estimates estimates_of(const IntegerLayer& layer) {

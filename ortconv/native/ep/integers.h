@@ -40,9 +40,14 @@ struct IntegerLayer {
 bool is_integer_candidate(const Node& node);
 
 // None where the data of such a node are not dequantized. Throws Error where they are, and the layer is not one of
-// integers; the message says why. `taken` are nodes of others, by their ids. Where it `chooses`, a Conv that ONNX
-// Runtime's QLinearConv computes as fast is none either: there is no such kernel of ConvTranspose.
-std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken = {}, bool chooses = false);
+// integers; the message says why. `taken` are nodes of others, by their ids. A Conv that is not among those `chosen`,
+// if these are given, is none either.
+std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken = {},
+                                          const std::set<size_t>* chosen = nullptr);
+
+// The ids of the Convs of such layers that take less time than ONNX Runtime's QLinearConv; there is no such kernel of
+// ConvTranspose.
+std::set<size_t> faster_quantized_convs(const std::vector<Node>& nodes);
 
 // None where its sizes are not known. ONNX Runtime's are those of its floats, with all nodes of the layer, and of a
 // Conv those of its QLinearConv.
