@@ -21,6 +21,9 @@ struct Activation {
   float maximum = std::numeric_limits<float>::infinity();
   HardSigmoid hard_sigmoid = {};
 
+  bool has_bounds() const {
+    return minimum != -std::numeric_limits<float>::infinity() || maximum != std::numeric_limits<float>::infinity();
+  }
   bool is_identity() const {
     return hard_sigmoid.is_one() && slope == 1 && minimum == -std::numeric_limits<float>::infinity() &&
            maximum == std::numeric_limits<float>::infinity();

@@ -134,6 +134,7 @@ class Driver {
   // Vectors of positions that are computed together.
   int64_t chunk() const { return weights_.depthwise() ? kBuffered : tiles_of_item() * kernel_.vectors; }
   int64_t tiles_of_item() const {
+    if (operands_ != nullptr && operands_->biases != nullptr) return kLeastTiles;  // biases of all lanes stay near, too
     return std::clamp(kMostBlocks / std::max<int64_t>(weights_.blocks(), 1), kLeastTiles, kMostTiles);
   }
 

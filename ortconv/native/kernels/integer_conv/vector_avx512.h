@@ -58,21 +58,37 @@ struct IntegerVector {
     template <int kCount>
     void store(const IntegerTileArgs& a, int row, const Int* sums) const {
       const IntegerResultArgs& args = results_.rows[row];
-      const RealVector<kIsPlain> real_of(args);
       const Int correction = _mm512_set1_epi32(a.channels[row].correction);
+      const __m512 scale = _mm512_set1_ps(args.scale), bias = _mm512_set1_ps(args.bias);
+      const float* const biases = args.biases == nullptr ? nullptr : args.biases + (y_ - results_.y);
+      __m512 values[kCount];
+      ORTCONV_UNROLL
+      for (int j = 0; j < kCount; ++j) {
+        const __m512 of_element = biases == nullptr ? bias : _mm512_loadu_ps(biases + j * kLanes);
+        const __m512 number = _mm512_cvtepi32_ps(_mm512_add_epi32(sums[j], correction));
+        values[j] = _mm512_add_ps(_mm512_mul_ps(number, scale), of_element);
+      }
+      if (!kIsPlain) finish(args, values);
       unsigned char* const y = y_ + row * results_.y_stride;
       ORTCONV_UNROLL
       for (int j = 0; j < kCount; ++j) {
-        const __m512 bias = args.biases == nullptr ? _mm512_set1_ps(args.bias)
-                                                   : _mm512_loadu_ps(args.biases + (y_ - results_.y) + j * kLanes);
-        const __m128i bytes = bytes_of_(real_of(_mm512_add_epi32(sums[j], correction), bias));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + j * kLanes), bytes);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(y + j * kLanes), bytes_of_(values[j]));
       }
     }
 
     void next() { y_ += kVectors * kLanes; }
 
    private:
+    // What follows the bias.
+    template <int kCount>
+    static void finish(const IntegerResultArgs& args, __m512 (&values)[kCount]) {
+      activate(args.activation, values);
+      if (!args.is_affine || (args.factor == 1 && args.addend == 0)) return;
+      const __m512 factor = _mm512_set1_ps(args.factor), addend = _mm512_set1_ps(args.addend);
+      ORTCONV_UNROLL
+      for (__m512& v : values) v = _mm512_add_ps(_mm512_mul_ps(v, factor), addend);
+    }
+
     const IntegerTileResults& results_;
     unsigned char* y_;
     const QuantizedVector bytes_of_;

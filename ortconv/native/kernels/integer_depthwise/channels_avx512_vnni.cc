@@ -75,15 +75,17 @@ void make_lanes(const IntegerChannelsTile& t, uint32_t* out) {
 // What makes results of sums, with a lane for each channel.
 template <bool kIsPlain>
 struct Results {
-  const avx512::RealVector<kIsPlain> real_of;
+  const Activation& activation;
   const avx512::QuantizedVector bytes_of;
+  const bool is_affine;
   const __m512i corrections, channels;  // where each channel's element is, from that of the first
   const __mmask16 given;
   const __m512 scales, biases, factors, addends;
 
   explicit Results(const IntegerChannelsTile& t)
-      : real_of(*t.result),
+      : activation(t.result->activation),
         bytes_of(t.result->y_scale, t.result->y_zero, t.type),
+        is_affine(t.result->is_affine),
         corrections(_mm512_loadu_si512(t.corrections)),
         channels(_mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                                     _mm512_set1_epi32(static_cast<int>(t.y_stride)))),
@@ -93,17 +95,25 @@ struct Results {
         factors(_mm512_loadu_ps(t.factors)),
         addends(_mm512_loadu_ps(t.addends)) {}
 
-  // `element_biases` is null, or where that of the first channel lies.
-  __m128i operator()(__m512i sums, const float* element_biases) const {
-    __m512 of_element = biases;
-    if (element_biases != nullptr) {
-      of_element = _mm512_mask_i32gather_ps(biases, given, channels, element_biases, sizeof(float));
+  // `element_biases` is null, or where that of the first channel for the first sum lies.
+  template <int kCount>
+  ORTCONV_ALWAYS_INLINE void operator()(const __m512i (&sums)[kCount], const float* element_biases, __m128i* out) const {
+    __m512 values[kCount];
+    ORTCONV_UNROLL
+    for (int j = 0; j < kCount; ++j) {
+      __m512 bias = biases;
+      if (element_biases != nullptr) {
+        bias = _mm512_mask_i32gather_ps(biases, given, channels, element_biases + j, sizeof(float));
+      }
+      values[j] = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums[j]), scales), bias);
     }
-    __m512 v = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), scales), of_element);
-    if (kIsPlain) return bytes_of(v);
-    v = real_of.activated(v);
-    if (real_of.is_affine()) v = _mm512_add_ps(_mm512_mul_ps(v, factors), addends);
-    return bytes_of(v);
+    if (!kIsPlain) {
+      avx512::activate(activation, values);
+      ORTCONV_UNROLL
+      for (__m512& v : values) v = is_affine ? _mm512_add_ps(_mm512_mul_ps(v, factors), addends) : v;
+    }
+    ORTCONV_UNROLL
+    for (int j = 0; j < kCount; ++j) out[j] = bytes_of(values[j]);
   }
 };
 
@@ -129,8 +139,7 @@ ORTCONV_ALWAYS_INLINE inline void compute(const IntegerChannelsTile& t, const Re
       }
     }
   }
-  ORTCONV_UNROLL
-  for (int j = 0; j < kCount; ++j) out[j] = results(sums[j], element_biases == nullptr ? nullptr : element_biases + j);
+  results(sums, element_biases, out);
 }
 
 // Up to sixteen outputs, which lie one after the other in y.

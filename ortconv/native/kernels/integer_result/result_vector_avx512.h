@@ -1,5 +1,5 @@
-// The results of sixteen sums at a time, as integer_result.h says, but for residuals. Only for files named after it
-// that are compiled without contraction of products and sums.
+// The results of vectors of sixteen sums, as integer_result.h says, but for residuals. Only for files named after it that
+// are compiled without contraction of products and sums.
 #pragma once
 
 #include <immintrin.h>
@@ -7,52 +7,35 @@
 #include <cstdint>
 
 #include "kernels/integer_result/integer_result.h"
+#include "kernels/unroll.h"
 
 namespace ortconv::kernels::avx512 {
 #if defined(__AVX512VNNI__)
 inline namespace with_vnni {  // not the same code as in files for plain AVX-512
 #endif
 
-// The real numbers of a channel. Where kIsPlain, they end with the bias, as IntegerResultArgs::is_plain() tells.
-template <bool kIsPlain>
-class RealVector {
- public:
-  explicit RealVector(const IntegerResultArgs& a)
-      : scale_(_mm512_set1_ps(a.scale)),
-        slope_(_mm512_set1_ps(a.activation.slope)),
-        minimum_(_mm512_set1_ps(a.activation.minimum)),
-        maximum_(_mm512_set1_ps(a.activation.maximum)),
-        alpha_(_mm512_set1_ps(a.activation.hard_sigmoid.alpha)),
-        beta_(_mm512_set1_ps(a.activation.hard_sigmoid.beta)),
-        factor_(_mm512_set1_ps(a.is_affine ? a.factor : 1)),
-        addend_(_mm512_set1_ps(a.is_affine ? a.addend : 0)),
-        has_slope_(a.activation.slope != 1),
-        has_hard_sigmoid_(!a.activation.hard_sigmoid.is_one()),
-        is_affine_(a.is_affine) {}
-
-  __m512 operator()(__m512i sums, __m512 bias) const {
-    const __m512 v = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), scale_), bias);
-    if (kIsPlain) return v;
-    const __m512 result = activated(v);
-    return is_affine_ ? _mm512_add_ps(_mm512_mul_ps(result, factor_), addend_) : result;
+// Each step is left out where it has no effect, for all vectors at once.
+template <int kCount>
+ORTCONV_ALWAYS_INLINE inline void activate(const Activation& a, __m512 (&values)[kCount]) {
+  if (a.slope != 1) {
+    const __m512 slope = _mm512_set1_ps(a.slope);
+    ORTCONV_UNROLL
+    for (__m512& v : values) v = _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), v, slope);
   }
-
-  bool is_affine() const { return is_affine_; }
-  __m512 activated(__m512 v) const {
-    if (has_slope_) v = _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), v, slope_);
-    // The second operand is the result where one is no number.
-    v = _mm512_min_ps(maximum_, _mm512_max_ps(minimum_, v));
-    if (has_hard_sigmoid_) {
-      const __m512 line = _mm512_add_ps(_mm512_mul_ps(v, alpha_), beta_);
+  if (a.has_bounds()) {
+    const __m512 minimum = _mm512_set1_ps(a.minimum), maximum = _mm512_set1_ps(a.maximum);
+    ORTCONV_UNROLL
+    for (__m512& v : values) v = _mm512_min_ps(maximum, _mm512_max_ps(minimum, v));  // what is no number stays so
+  }
+  if (!a.hard_sigmoid.is_one()) {
+    const __m512 alpha = _mm512_set1_ps(a.hard_sigmoid.alpha), beta = _mm512_set1_ps(a.hard_sigmoid.beta);
+    ORTCONV_UNROLL
+    for (__m512& v : values) {
+      const __m512 line = _mm512_add_ps(_mm512_mul_ps(v, alpha), beta);
       v = _mm512_mul_ps(v, _mm512_min_ps(_mm512_set1_ps(1), _mm512_max_ps(_mm512_setzero_ps(), line)));
     }
-    return v;
   }
-
- private:
-  const __m512 scale_, slope_, minimum_, maximum_, alpha_, beta_, factor_, addend_;
-  const bool has_slope_, has_hard_sigmoid_, is_affine_;
-};
+}
 
 // Quantizes real numbers.
 class QuantizedVector {
