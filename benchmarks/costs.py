@@ -50,8 +50,8 @@ _ROWS = (
 )
 """The rows of the table."""
 
-_SESSION, _LEAST_RUN = 3400.0, 100.0
-"""Nanoseconds that a session takes for a node that computes nothing, here: no cost of an implementation."""
+_LEAST_RUN = 100.0
+"""Fewest nanoseconds of a run."""
 
 _SAME_COSTS = {"winograd_separate": "winograd"}
 _LEAST_SHARE = 0.02
@@ -215,7 +215,7 @@ def predicted(costs: Mapping[str, Sequence[float]], measured: Measured) -> dict[
     return {name: float(np.dot(costs[_SAME_COSTS.get(name, name)], counts)) for name, counts in measured.work.items()}
 
 
-def _report(console: Console, found: Sequence[Measured]) -> None:
+def _report(console: Console, found: Sequence[Measured], session: float) -> None:
     rows: dict[str, list[tuple[tuple[float, ...], float]]] = defaultdict(list)
     for each in found:
         for name, counts in each.work.items():
@@ -231,7 +231,7 @@ def _report(console: Console, found: Sequence[Measured]) -> None:
     for name, found_costs in costs.items():
         work, times = (np.array(part) for part in zip(*rows[name], strict=True))
         off = np.exp(np.abs(np.log(work @ found_costs / times)))
-        numbers = ", ".join(f"{cost:.3g}" for cost in (max(found_costs[0] - _SESSION, _LEAST_RUN), *found_costs[1:]))
+        numbers = ", ".join(f"{cost:.3g}" for cost in (max(found_costs[0] - session, _LEAST_RUN), *found_costs[1:]))
         usual, most = np.median(off), np.quantile(off, 0.9)
         console.print(f"    {{{numbers}}},  // {name}: {len(times)} runs, off by {usual:.2f}x, {most:.2f}x for a tenth")
     ratios, lost = [], []
@@ -259,6 +259,13 @@ def _report(console: Console, found: Sequence[Measured]) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
     help="A file that --json wrote: fit to what it holds too.",
 )
+@click.option(
+    "--session",
+    type=click.FloatRange(0),
+    default=3400.0,
+    show_default=True,
+    help="Nanoseconds that a session takes for a node that computes nothing: no cost of an implementation.",
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Write everything.")
 def main(
     seed: int,
@@ -268,6 +275,7 @@ def main(
     rounds: int,
     seconds: float,
     measured: Sequence[pathlib.Path],
+    session: float,
     json_file: pathlib.Path | None,
 ) -> None:
     """Measure every implementation on random shapes, and fit the costs by which one is chosen."""
@@ -284,7 +292,7 @@ def main(
     if json_file:
         entries: list[Any] = [dataclasses.asdict(each) for each in found]
         json_file.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-    _report(console, found)
+    _report(console, found, session)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,17 @@ namespace ortconv::ep {
 
 namespace {
 
+// Nanoseconds of a run of ONNX Runtime's ConvTranspose and of its parts.
+struct ConvTransposeCosts {
+  double run, call, product, weight, data, column, row_of_images, row, stored, far;
+};
+
+// Fitted to 800 and 900 random shapes of one to three axes with ONNX Runtime 1.32, on one thread of an EPYC with AVX2
+// and of one with AVX-512, and then lowered, so that few that it computes faster are claimed: 31 in 700 and 13 in 740
+// take more than a ninth longer in ours. A node that is left to ONNX Runtime may be one that ours would compute faster.
+constexpr ConvTransposeCosts kAvx2{1.81e3, 198, 0.0203, 0.101, 0.258, 0.378, 1.35, 10.2, 0.393, 0.0327};
+constexpr ConvTransposeCosts kAvx512{563, 167, 0.0167, 0.0501, 0.0938, 0.167, 0.644, 7.18, 0.112, 0.0316};
+
 bool is_pointwise(const ConvProblem& p) {
   return implementations::taps_of(p) == 1 &&
          std::all_of(p.stride, p.stride + p.ndims, [](int64_t stride) { return stride == 1; });
@@ -47,26 +58,20 @@ void require_faster(const Estimates& estimates, size_t neighbours) {
        static_cast<int64_t>(estimates.onnxruntime / 1e3), " us");
 }
 
-// Fitted to 800 random shapes of one to three axes with ONNX Runtime 1.32, on one thread of an EPYC with AVX2, and then
-// lowered, so that few that it computes faster are claimed: 31 in 700 take more than a ninth longer in ours. A node
-// that is left to ONNX Runtime may be one that ours would compute faster.
 double onnxruntime_nanoseconds(const ConvProblem& p) {
   using namespace implementations;
-  constexpr double kRun = 1.81e3, kCall = 198, kProduct = 0.0203, kWeight = 0.101, kData = 0.258, kColumn = 0.378,
-                   kRowOfImages = 1.35, kRow = 10.2, kStored = 0.393, kFar = 0.0327;
+  const ConvTransposeCosts& c = ArchFlags::host().avx512 ? kAvx512 : kAvx2;
   constexpr double kVector = 16;  // positions of src
   const auto groups = static_cast<double>(p.g), images = static_cast<double>(p.mb), calls = images * groups;
   const double positions = product(p.src_size, p.ndims), taps = taps_of(p) * static_cast<double>(p.oc) / groups;
   const double weights = images * weight_count(p), columns = calls * taps * positions;
   // One position is a product with a vector, which reads the weights and does little else.
   const double products = positions == 1 ? 0 : weights * rounded_up(positions, kVector);
-  // Its AVX-512 kernels have not been timed; their vectors are twice as wide.
-  const double wide = ArchFlags::host().avx512 ? 0.5 : 1;
   // Images have loops of their own for what is added up, which take a row at a time.
-  const double row = p.ndims == 2 ? kRowOfImages : kRow;
-  return kRun + kCall * calls + kProduct * wide * products + kWeight * weights + kData * src_count(p) +
-         kColumn * columns + row * src_rows(p) * taps * groups + kStored * dst_count(p) +
-         kFar * far_bytes(4 * taps * positions, calls);
+  const double row = p.ndims == 2 ? c.row_of_images : c.row;
+  return c.run + c.call * calls + c.product * products + c.weight * weights + c.data * src_count(p) +
+         c.column * columns + row * src_rows(p) * taps * groups + c.stored * dst_count(p) +
+         c.far * far_bytes(4 * taps * positions, calls);
 }
 
 // Fitted to 160 random layers of two axes with ONNX Runtime 1.32, on one thread of an EPYC with AVX2, and then lowered
