@@ -33,6 +33,7 @@ from ortconv.passes.quantization import (
     dequantized_filters,
     float_layers,
     integer_transposed,
+    joined_data,
     qdq_patterns,
     quantized_results,
     rounded_outputs,
@@ -48,6 +49,8 @@ PIPELINE: tuple[Pass, ...] = (
     branch_sinking.run,
     # Before the quantization passes, which look for layers that have their bias.
     bias_fusion.run,
+    # Before qdq_patterns, which looks for layers of data with one scale.
+    joined_data.run,
     # Before the passes below look at QuantizeLinear and DequantizeLinear, which this one emits.
     qdq_patterns.run,
     # After qdq_patterns: transposed convolutions, for which ONNX Runtime has no int8 kernel.

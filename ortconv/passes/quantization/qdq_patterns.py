@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from ortconv.graph.edit import remove_unused, replace_node
 from ortconv.graph.fake_quantize import Quantizer, quantizers
+from ortconv.graph.match import is_quantized
 from ortconv.opset.domain import DOMAIN
 from ortconv.opset.ops.conv_integer_to_float import CONV_INTEGER_TO_FLOAT
 from ortconv.opset.ops.matmul_compressed import MATMUL_COMPRESSED
@@ -28,6 +29,7 @@ from ortconv.passes.quantization.weights import QuantizedWeights
 __all__ = ["run"]
 
 _LEAST_FILTER_AXES = 3
+_SEVERAL = 3
 _NOTHING = "is computed in floats: nothing in the model has 8-bit weights"
 
 
@@ -78,6 +80,7 @@ def run(graph: ir.Graph, context: Context) -> int:
         context.note(node, "is computed in floats of quantized data")
     for quantizer in plan.repeated:
         writer.shield_quantizer(quantizer)
+    writer.share_floats()
     writer.remove_unused()
     return sum(layer.kind != "dequantized" for layer in plan.layers)
 
@@ -353,25 +356,44 @@ class _Writer:
 
     def shield(self, node: ir.Node) -> None:
         """Dequantizes the data of a node by Cast, Sub and Mul, which ONNX Runtime does not fuse."""
-        single = ir.DataType.FLOAT
         for index, value in enumerate(node.inputs):
             found = None if value is None else self._quantized.get(value)
             if value is None or found is None:
                 continue
-            floats = self._inserter.before(node, "Cast", [found.quantized], value, to=int(single))
-            for op_type, numbers in (("Sub", found.points), ("Mul", found.scale)):
-                if op_type == "Mul" or numbers.any():
-                    column = numbers.astype(np.float32)
-                    if numbers.ndim:
-                        assert value.shape is not None
-                        column = column.reshape(-1, *[1] * (len(value.shape) - found.axis - 1))
-                    operand = self._constants.array(column, f"{node.name}/{op_type.lower()}")
-                    floats = self._inserter.before(node, op_type, [floats, operand], value)
-            node.replace_input_with(index, floats)
+            node.replace_input_with(index, self._floats_of(found, value, node))
+
+    def _floats_of(self, of: _Dequantized, like: ir.Value, place: ir.Node) -> ir.Value:
+        """Returns what a DequantizeLinear gives, computed before a node by Cast, Sub and Mul."""
+        floats = self._inserter.before(place, "Cast", [of.quantized], like, to=int(ir.DataType.FLOAT))
+        for op_type, numbers in (("Sub", of.points), ("Mul", of.scale)):
+            if op_type == "Mul" or numbers.any():
+                column = numbers.astype(np.float32)
+                if numbers.ndim:
+                    assert like.shape is not None
+                    column = column.reshape(-1, *[1] * (len(like.shape) - of.axis - 1))
+                operand = self._constants.array(column, f"{place.name}/{op_type.lower()}")
+                floats = self._inserter.before(place, op_type, [floats, operand], like)
+        return floats
 
     def shield_quantizer(self, quantizer: Quantizer) -> None:
         """Shields a QuantizeLinear: ONNX Runtime merges two quantizers that follow each other."""
         self.shield(self._of_tail[quantizer.tail])
+
+    def share_floats(self) -> None:
+        """Dequantizes once what several nodes read as floats, by Cast, Sub and Mul.
+
+        ONNX Runtime repeats DequantizeLinear for each of them: in DenseNet, for all that a layer's output is joined to.
+        """
+        for floats, of in list(self._quantized.items()):
+            readers = [
+                (node, index) for node, index in floats.uses() if node not in self._raw and not is_quantized(node)
+            ]
+            place = floats.producer()
+            if len(readers) < _SEVERAL or place is None or floats.is_graph_output():
+                continue
+            shared = self._floats_of(of, floats, place)
+            for node, index in readers:
+                node.replace_input_with(index, shared)
 
     def convolve(self, layer: Layer) -> None:
         """Replaces a convolution by ConvIntegerToFloat."""

@@ -154,6 +154,37 @@ def test_pooling_comes_before_rounding(tmp_path: pathlib.Path) -> None:
     assert not any(node.op_type == "QuantizeLinear" and pool.input[0] in node.output for node in optimized)
 
 
+def test_averages_are_computed_in_floats(tmp_path: pathlib.Path) -> None:
+    """ONNX Runtime's AveragePool of 8-bit numbers takes several times as long."""
+
+    def build(x: Any) -> Any:
+        data = rounded(x)
+        pooled = opset1.avg_pool(data, [2, 2], [0, 0], [0, 0], [2, 2], False, "floor")
+        return [rounded(pooled, ODD), convolved(data, W1)]
+
+    x = numbers(*IMAGE, low=-2.2, high=2.2, seed=3)
+    model = model_of(build, [[x]])
+    # Averages of four levels are often in the middle between two.
+    off = np.abs(runs(conversion(model).to_proto(), tmp_path)(x) - by_openvino(model, x))
+    assert off.max() < 1.01 * STEP
+    assert "AveragePool" in types(onnx.load(tmp_path / "optimized.onnx"))
+
+
+def test_floats_that_several_nodes_read_are_computed_once(tmp_path: pathlib.Path) -> None:
+    def build(x: Any) -> Any:
+        data = rounded(x)
+        read = [opset1.concat([data, opset1.multiply(data, F32(factor))], 1) for factor in (0.3, 0.6, 0.7)]
+        return [opset1.concat(read, 1), convolved(data, W1)]
+
+    x = numbers(*IMAGE, low=-2.2, high=2.2, seed=3)
+    model = model_of(build, [[x]])
+    found = runs(conversion(model).to_proto(), tmp_path)(x)
+    np.testing.assert_allclose(found, by_openvino(model, x), rtol=1e-6)
+    computed = types(onnx.load(tmp_path / "optimized.onnx"))
+    assert computed.count("Cast") == 1
+    assert computed.count("DequantizeLinear") == 2  # in the body of the convolution
+
+
 @pytest.mark.parametrize("axes", [1, 3])
 def test_other_numbers_of_axes(axes: int, tmp_path: pathlib.Path) -> None:
     filters, single = int8_weights(6, 4, *[3] * axes), int8_weights(6, 1, 1, *[3] * axes)
