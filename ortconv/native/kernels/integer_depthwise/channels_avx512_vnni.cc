@@ -97,7 +97,8 @@ struct Results {
 
   // `element_biases` is null, or where that of the first channel for the first sum lies.
   template <int kCount>
-  ORTCONV_ALWAYS_INLINE void operator()(const __m512i (&sums)[kCount], const float* element_biases, __m128i* out) const {
+  ORTCONV_ALWAYS_INLINE void operator()(const __m512i (&sums)[kCount], const float* element_biases,
+                                        __m128i* out) const {
     __m512 values[kCount];
     ORTCONV_UNROLL
     for (int j = 0; j < kCount; ++j) {

@@ -1,5 +1,5 @@
-// The results of vectors of sixteen sums, as integer_result.h says, but for residuals. Only for files named after it that
-// are compiled without contraction of products and sums.
+// The results of vectors of sixteen sums, as integer_result.h says, but for residuals. Only for files named after it
+// that are compiled without contraction of products and sums.
 #pragma once
 
 #include <immintrin.h>
@@ -20,7 +20,8 @@ ORTCONV_ALWAYS_INLINE inline void activate(const Activation& a, __m512 (&values)
   if (a.slope != 1) {
     const __m512 slope = _mm512_set1_ps(a.slope);
     ORTCONV_UNROLL
-    for (__m512& v : values) v = _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), v, slope);
+    for (__m512& v : values)
+      v = _mm512_mask_mul_ps(v, _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_LT_OQ), v, slope);
   }
   if (a.has_bounds()) {
     const __m512 minimum = _mm512_set1_ps(a.minimum), maximum = _mm512_set1_ps(a.maximum);
