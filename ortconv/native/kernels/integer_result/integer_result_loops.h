@@ -1,4 +1,10 @@
-// The loops of all kernels, which compilers turn into vectors. Included by files that are compiled for one ISA each.
+// The loops of all kernels, which compilers turn into vectors, for a struct V of an instruction set:
+//
+//   finish(a, sums, n, out)  stores the first results of a row that has no residual and is not affine, in whole
+//   vectors,
+//                            and returns how many; the loops here do the rest
+//
+// Included by files that are compiled for one ISA each.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +39,7 @@ enum class Terms { kNone, kResidual, kAffine, kAffineWithBiases };
 
 // The result of sums that follow each other; `residual` as well. Without branches in the loop, so that it becomes
 // vectors: bounds that are infinite change nothing.
-template <class T, Terms kTerms, bool kHasSlope, bool kHasHardSigmoid>
+template <class V, class T, Terms kTerms, bool kHasSlope, bool kHasHardSigmoid>
 void finish(const IntegerResultArgs& a, const float* sums, const T* residual, int64_t n, T* out) {
   constexpr bool kIsAffine = kTerms == Terms::kAffine || kTerms == Terms::kAffineWithBiases;
   const float scale = a.scale, bias = a.bias, residual_scale = a.residual_scale, y_scale = a.y_scale;
@@ -46,7 +52,9 @@ void finish(const IntegerResultArgs& a, const float* sums, const T* residual, in
   const float least = static_cast<float>(std::numeric_limits<T>::lowest()) - zero;
   const float most = static_cast<float>(std::numeric_limits<T>::max()) - zero;
   const int32_t y_zero = a.y_zero, residual_zero = a.residual_zero;
-  for (int64_t i = 0; i < n; ++i) {
+  int64_t i = 0;
+  if constexpr (kTerms == Terms::kNone && !std::is_same_v<T, float>) i = V::finish(a, sums, n, out);
+  for (; i < n; ++i) {
     float v = sums[i] * scale + (kTerms == Terms::kAffineWithBiases ? biases[i] : bias);
     if constexpr (kTerms == Terms::kResidual) {
       v = v + static_cast<float>(static_cast<int32_t>(residual[i]) - residual_zero) * residual_scale;
@@ -72,11 +80,11 @@ void finish(const IntegerResultArgs& a, const float* sums, const T* residual, in
   }
 }
 
-template <class T, Terms kTerms>
+template <class V, class T, Terms kTerms>
 void finish(const IntegerResultArgs& a, const float* sums, const T* residual, int64_t n, T* out) {
-  if (!a.activation.hard_sigmoid.is_one()) return finish<T, kTerms, true, true>(a, sums, residual, n, out);
-  if (a.activation.slope == 1) return finish<T, kTerms, false, false>(a, sums, residual, n, out);
-  finish<T, kTerms, true, false>(a, sums, residual, n, out);
+  if (!a.activation.hard_sigmoid.is_one()) return finish<V, T, kTerms, true, true>(a, sums, residual, n, out);
+  if (a.activation.slope == 1) return finish<V, T, kTerms, false, false>(a, sums, residual, n, out);
+  finish<V, T, kTerms, true, false>(a, sums, residual, n, out);
 }
 
 // out[2 * i] = a[i], out[2 * i + 1] = b[i].
@@ -109,7 +117,7 @@ void interleave(T* rows, int64_t phases, int64_t n, T* out) {
 }
 
 // A few phases without residual, each on its own: what is interleaved then are results, which are smaller than sums.
-template <class T>
+template <class V, class T>
 void few_phases(const IntegerResultArgs& a) {
   T rows[kFewPhases * kBlock];
   T* const y = static_cast<T*>(a.y);
@@ -119,7 +127,7 @@ void few_phases(const IntegerResultArgs& a) {
     const int64_t whole = std::min(n, a.count / a.phases - first);  // positions that have all phases
     T* const out = y + first * a.phases;
     for (int64_t phase = 0; phase < a.phases; ++phase) {
-      finish<T, Terms::kNone>(a, a.sums[phase] + first, nullptr, align_up(n, kReadBeyond), rows + phase * kBlock);
+      finish<V, T, Terms::kNone>(a, a.sums[phase] + first, nullptr, align_up(n, kReadBeyond), rows + phase * kBlock);
     }
     T rest[kFewPhases];
     for (int64_t phase = 0; phase < a.phases && whole < n; ++phase) rest[phase] = rows[phase * kBlock + whole];
@@ -130,14 +138,14 @@ void few_phases(const IntegerResultArgs& a) {
   }
 }
 
-template <class T>
+template <class V, class T>
 void integer_result(const IntegerResultArgs& a) {
   T* const y = static_cast<T*>(a.y);
   const T* const residual = static_cast<const T*>(a.residual);
-  if (a.is_affine && a.biases == nullptr) return finish<T, Terms::kAffine>(a, a.sums[0], nullptr, a.count, y);
-  if (a.is_affine) return finish<T, Terms::kAffineWithBiases>(a, a.sums[0], nullptr, a.count, y);
-  if (a.phases == 1 && residual == nullptr) return finish<T, Terms::kNone>(a, a.sums[0], nullptr, a.count, y);
-  if (a.phases <= kFewPhases && residual == nullptr) return few_phases<T>(a);
+  if (a.is_affine && a.biases == nullptr) return finish<V, T, Terms::kAffine>(a, a.sums[0], nullptr, a.count, y);
+  if (a.is_affine) return finish<V, T, Terms::kAffineWithBiases>(a, a.sums[0], nullptr, a.count, y);
+  if (a.phases == 1 && residual == nullptr) return finish<V, T, Terms::kNone>(a, a.sums[0], nullptr, a.count, y);
+  if (a.phases <= kFewPhases && residual == nullptr) return few_phases<V, T>(a);
   float gathered[kBlock];
   int64_t position = 0, phase = 0;
   for (int64_t first = 0; first < a.count; first += kBlock) {
@@ -147,9 +155,9 @@ void integer_result(const IntegerResultArgs& a) {
       if (++phase == a.phases) phase = 0, ++position;
     }
     if (residual == nullptr) {
-      finish<T, Terms::kNone>(a, gathered, nullptr, n, y + first);
+      finish<V, T, Terms::kNone>(a, gathered, nullptr, n, y + first);
     } else {
-      finish<T, Terms::kResidual>(a, gathered, residual + first, n, y + first);
+      finish<V, T, Terms::kResidual>(a, gathered, residual + first, n, y + first);
     }
   }
 }
@@ -164,8 +172,9 @@ inline void widen(const uint8_t* x, bool is_signed, int32_t zero, int64_t count,
   widen_as(x, zero, count, out);
 }
 
+template <class V>
 constexpr IntegerResultKernel integer_result_kernel(const char* name) {
-  return {name, {integer_result<float>, integer_result<uint8_t>, integer_result<int8_t>}, widen};
+  return {name, {integer_result<V, float>, integer_result<V, uint8_t>, integer_result<V, int8_t>}, widen};
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ class RealVector {
         has_hard_sigmoid_(!a.activation.hard_sigmoid.is_one()),
         is_affine_(a.is_affine) {}
 
-  __m256 operator()(__m256i sums, __m256 bias) const {
-    __m256 v = _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sums), scale_), bias);
+  __m256 operator()(__m256i sums, __m256 bias) const { return (*this)(_mm256_cvtepi32_ps(sums), bias); }
+  __m256 operator()(__m256 sums, __m256 bias) const {
+    __m256 v = _mm256_add_ps(_mm256_mul_ps(sums, scale_), bias);
     if (kIsPlain) return v;
     if (has_slope_) {
       v = _mm256_blendv_ps(v, _mm256_mul_ps(v, slope_), _mm256_cmp_ps(v, _mm256_setzero_ps(), _CMP_LT_OQ));
