@@ -1,7 +1,9 @@
 #include "ep/image_orders.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "ep/cost.h"
@@ -10,43 +12,99 @@
 namespace ortconv::ep {
 namespace {
 
-constexpr int kMostNodes = 12;  // on a path between two Convs
+constexpr size_t kMostNodes = 100;  // that are looked at between a Conv and others
 
-// Whether ONNX Runtime computes a node in the order in which its data lie.
+// Operators that ONNX Runtime computes in the order in which their data lie.
+constexpr const char* kKeepOrder[] = {
+    "Add",
+    "AveragePool",
+    "Clip",
+    "Concat",
+    "DequantizeLinear",
+    "GlobalAveragePool",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "MaxPool",
+    "Mul",
+    "QuantizeLinear",
+    "Relu",
+    "Resize",
+    "Sigmoid",
+    "Split",
+};
+
 bool keeps_order(const Node& node) {
-  static const std::set<std::string>& names = *new std::set<std::string>{"Add",
-                                                                         "AveragePool",
-                                                                         "Clip",
-                                                                         "Concat",
-                                                                         "DequantizeLinear",
-                                                                         "GlobalAveragePool",
-                                                                         "HardSigmoid",
-                                                                         "LeakyRelu",
-                                                                         "Mul",
-                                                                         "MaxPool",
-                                                                         "Relu",
-                                                                         "QuantizeLinear",
-                                                                         "Resize",
-                                                                         "Sigmoid",
-                                                                         "Split",
-                                                                         "HardSwish"};
-  return node.domain().empty() && names.count(node.op_type()) != 0;
+  return std::any_of(std::begin(kKeepOrder), std::end(kKeepOrder), [&](const char* name) { return node.is(name); });
 }
+
+// The Convs from which the data of one come, and those that read its result, through nodes that keep the order.
+struct Neighbours {
+  std::vector<size_t> before, after;
+  bool ends = false;  // the result is read by something else, too
+};
+
+class Finder {
+ public:
+  explicit Finder(const std::vector<QuantizedConv>& convs) {
+    for (size_t i = 0; i < convs.size(); ++i) index_[convs[i].node.id()] = i;
+  }
+
+  Neighbours find(const QuantizedConv& conv) const {
+    Neighbours found;
+    std::set<size_t> seen;
+    look_before(conv.x, &found, &seen);
+    seen.clear();
+    look_after(conv.y, &found, &seen);
+    return found;
+  }
+
+ private:
+  void look_before(const Value& value, Neighbours* found, std::set<size_t>* seen) const {
+    const std::optional<Node> node = value ? value.producer() : std::nullopt;
+    if (!node || seen->size() == kMostNodes || !seen->insert(node->id()).second) return;
+    const auto conv = index_.find(node->id());
+    if (conv != index_.end()) {
+      found->before.push_back(conv->second);
+    } else if (keeps_order(*node)) {
+      for (const Value& each : node->inputs()) look_before(each, found, seen);
+    }
+  }
+
+  void look_after(const Value& value, Neighbours* found, std::set<size_t>* seen) const {
+    const std::vector<Node> readers = value.consumers();
+    found->ends = found->ends || value.is_graph_output() || readers.empty();
+    for (const Node& node : readers) {
+      if (seen->count(node.id()) != 0) continue;
+      const auto conv = index_.find(node.id());
+      if (conv != index_.end()) {
+        found->after.push_back(conv->second);
+      } else if (!keeps_order(node) || seen->size() == kMostNodes) {
+        found->ends = true;
+        continue;
+      }
+      seen->insert(node.id());
+      if (conv != index_.end()) continue;
+      for (const Value& each : node.outputs()) look_after(each, found, seen);
+    }
+  }
+
+  std::map<size_t, size_t> index_;  // of a Conv, by its id
+};
 
 class Orders {
  public:
   // With all of them ours, or none.
-  Orders(const std::vector<QuantizedConv>& convs, bool is_ours) : convs_(convs), is_ours_(convs.size(), is_ours) {
-    for (size_t i = 0; i < convs.size(); ++i) index_[convs[i].node.id()] = i;
-  }
+  Orders(const std::vector<QuantizedConv>& convs, const std::vector<Neighbours>& neighbours, bool is_ours)
+      : convs_(convs), neighbours_(neighbours), is_ours_(convs.size(), is_ours) {}
 
-  // Moves Convs to the faster side until none moves, or none that did before. Returns the nanoseconds of all.
+  // Moves Convs to the faster side until none moves, or for some turns. Returns the nanoseconds of all.
   double settle() {
     constexpr int kTurns = 8;
     for (int turn = 0; turn < kTurns; ++turn) {
       bool has_moved = false;
       for (size_t i = 0; i < convs_.size(); ++i) {
-        const Times times = times_of(i);
+        const Estimates times = times_of(i);
         const bool is_ours = times.ours < times.onnxruntime;
         has_moved = has_moved || is_ours != is_ours_[i];
         is_ours_[i] = is_ours;
@@ -55,7 +113,7 @@ class Orders {
     }
     double sum = 0;
     for (size_t i = 0; i < convs_.size(); ++i) {
-      const Times times = times_of(i);
+      const Estimates times = times_of(i);
       sum += is_ours_[i] ? times.ours : times.onnxruntime;
     }
     return sum;
@@ -65,67 +123,31 @@ class Orders {
   std::set<size_t> ours() const {
     std::set<size_t> ids;
     for (size_t i = 0; i < convs_.size(); ++i) {
-      const Times times = times_of(i);
-      if (is_ours_[i] && is_faster({times.ours, times.onnxruntime}, 0)) ids.insert(convs_[i].node.id());
+      if (is_ours_[i] && is_faster(times_of(i), 0)) ids.insert(convs_[i].node.id());
     }
     return ids;
   }
 
  private:
-  struct Times {
-    double ours, onnxruntime;
-  };
-
-  Times times_of(size_t i) const {
+  // With the transposes of its data and its result that each side needs.
+  Estimates times_of(size_t i) const {
     const QuantizedConv& conv = convs_[i];
-    Times times{conv.ours, conv.onnxruntime};
+    const Neighbours& around = neighbours_[i];
+    const auto is_ours = [&](size_t each) { return bool{is_ours_[each]}; };
+    const auto any_is_theirs = [&](const std::vector<size_t>& all) {
+      return !std::all_of(all.begin(), all.end(), is_ours);
+    };
+    Estimates times{conv.ours, conv.onnxruntime};
     const double x = transpose_nanoseconds(implementations::src_count(conv.problem));
     const double y = transpose_nanoseconds(implementations::dst_count(conv.problem));
-    (is_channels_last(conv.x, kMostNodes) ? times.ours : times.onnxruntime) += x;
-    const Readers readers = readers_of(conv.y, kMostNodes);
-    if (readers.last) times.ours += y;
-    if (readers.first) times.onnxruntime += y;
+    (any_is_theirs(around.before) ? times.ours : times.onnxruntime) += x;
+    if (any_is_theirs(around.after)) times.ours += y;
+    if (around.ends || std::any_of(around.after.begin(), around.after.end(), is_ours)) times.onnxruntime += y;
     return times;
   }
 
-  // Whether a value comes from a QLinearConv, through nodes that keep its order.
-  bool is_channels_last(const Value& value, int most) const {
-    const std::optional<Node> node = value ? value.producer() : std::nullopt;
-    if (!node || most == 0) return false;
-    const auto conv = index_.find(node->id());
-    if (conv != index_.end()) return !is_ours_[conv->second];
-    if (!keeps_order(*node)) return false;
-    const std::vector<Value> inputs = node->inputs();
-    return std::any_of(inputs.begin(), inputs.end(),
-                       [&](const Value& each) { return is_channels_last(each, most - 1); });
-  }
-
-  // Whether some of a value's readers take channels last, and whether some take channels first.
-  struct Readers {
-    bool last = false, first = false;
-  };
-  Readers readers_of(const Value& value, int most) const {
-    Readers found;
-    const std::vector<Node> nodes = value.consumers();
-    found.first = value.is_graph_output() || nodes.empty() || most == 0;
-    for (const Node& node : nodes) {
-      const auto conv = index_.find(node.id());
-      if (conv != index_.end()) {
-        (is_ours_[conv->second] ? found.first : found.last) = true;
-      } else if (keeps_order(node) && most > 0) {
-        for (const Value& each : node.outputs()) {
-          const Readers behind = readers_of(each, most - 1);
-          found.last = found.last || behind.last, found.first = found.first || behind.first;
-        }
-      } else {
-        found.first = true;
-      }
-    }
-    return found;
-  }
-
   const std::vector<QuantizedConv>& convs_;
-  std::map<size_t, size_t> index_;  // of a Conv, by its id
+  const std::vector<Neighbours>& neighbours_;
   std::vector<bool> is_ours_;
 };
 
@@ -133,7 +155,10 @@ class Orders {
 
 std::set<size_t> faster_convs(const std::vector<QuantizedConv>& convs) {
   if (convs.empty()) return {};
-  Orders none(convs, false), all(convs, true);
+  const Finder finder(convs);
+  std::vector<Neighbours> neighbours;
+  for (const QuantizedConv& conv : convs) neighbours.push_back(finder.find(conv));
+  Orders none(convs, neighbours, false), all(convs, neighbours, true);
   return none.settle() <= all.settle() ? none.ours() : all.ours();
 }
 
