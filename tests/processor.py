@@ -7,7 +7,15 @@ import platform
 
 import pytest
 
-__all__ = ["HAS_AVX2", "HAS_AVX512", "HAS_DOT_PRODUCTS", "WITHOUT_AVX512", "with_avx512", "with_dot_products"]
+__all__ = [
+    "HAS_AVX2",
+    "HAS_AVX512",
+    "HAS_AVX512_VNNI",
+    "HAS_DOT_PRODUCTS",
+    "WITHOUT_AVX512",
+    "with_avx512",
+    "with_dot_products",
+]
 
 
 def _flags() -> frozenset[str]:
@@ -26,6 +34,7 @@ WITHOUT_AVX512 = (
 )
 with_avx512 = pytest.mark.skipif(not HAS_AVX512, reason=WITHOUT_AVX512)
 HAS_DOT_PRODUCTS = bool({"avx512_vnni", "avx_vnni"} & _flags())
+HAS_AVX512_VNNI = "avx512_vnni" in _flags()
 with_dot_products = pytest.mark.skipif(
     not HAS_DOT_PRODUCTS,
     reason="without VNNI, OpenVINO's CPU plugin saturates sums of products of 8 bits",

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from tests.ep.sessions import claims, session, with_provider
 from tests.operators.integer_convs import Case, sums
 from tests.optimizer.models import parsed
-from tests.processor import HAS_AVX2, HAS_DOT_PRODUCTS
+from tests.processor import HAS_AVX2, HAS_AVX512_VNNI, HAS_DOT_PRODUCTS
 
 pytestmark = pytest.mark.usefixtures("library")
 
@@ -103,8 +103,9 @@ def test_sizes_of_the_run() -> None:
         made.run(None, {"x": bytes_of((1, 5, 9, 7), np.uint8)})
 
 
-def test_a_result_that_stays_float() -> None:
-    case = CASES["image"][0]
+@pytest.mark.parametrize("name", ["image", "depthwise"])
+def test_a_result_that_stays_float(name: str) -> None:
+    case = CASES[name][0]
     model, stored = layer(case, TYPES[0])
     del model.graph.node[4:]
     model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
@@ -117,10 +118,14 @@ def test_a_result_that_stays_float() -> None:
     assert claims(model, claim_all="0") == []
 
 
+IS_CLAIMED = pytest.mark.skipif(
+    not HAS_AVX2 or (HAS_DOT_PRODUCTS and not HAS_AVX512_VNNI),
+    reason="ours is claimed with AVX2, and with VNNI if that is AVX-512's",
+)
 LARGE = Case((1, 56, 60, 60), (60, 56, 3, 3), pads=(1, 1, 1, 1))
 
 
-@pytest.mark.skipif(not HAS_AVX2, reason="ours is claimed with AVX2 alone")
+@IS_CLAIMED
 def test_a_large_layer_is_claimed_with_any_batch() -> None:
     model, _ = layer(LARGE, TYPES[0])
     assert [each.node for each in claims(model, claim_all="0")] == ["conv"]
@@ -128,7 +133,7 @@ def test_a_large_layer_is_claimed_with_any_batch() -> None:
     assert [each.node for each in claims(model, claim_all="0")] == ["conv"]
 
 
-@pytest.mark.skipif(not HAS_AVX2, reason="ours is claimed with AVX2 alone")
+@IS_CLAIMED
 @pytest.mark.parametrize("is_dequantized", [False, True])
 def test_a_layer_before_a_max_pool_is_left(is_dequantized: bool) -> None:
     """Behind it, ONNX Runtime's MaxPool of bytes would take ten times as long as behind QLinearConv."""
@@ -177,7 +182,7 @@ def chain(*cases: Case) -> onnx.ModelProto:
     return joined
 
 
-@pytest.mark.skipif(not HAS_DOT_PRODUCTS, reason="without VNNI ours is much faster on the layer in question")
+@pytest.mark.skipif(not HAS_AVX512_VNNI, reason="the times of these layers are those with AVX512-VNNI")
 def test_layers_around_decide() -> None:
     """ONNX Runtime transposes images between its kernels, which have channels last, and ours."""
     depthwise = Case((1, 240, 14, 14), (240, 1, 5, 5), pads=(2, 2, 2, 2), group=240)

@@ -85,7 +85,9 @@ class Finder {
       }
       seen->insert(node.id());
       if (conv != index_.end()) continue;
-      for (const Value& each : node.outputs()) look_after(each, found, seen);
+      for (const Value& each : node.outputs()) {
+        if (each) look_after(each, found, seen);
+      }
     }
   }
 
@@ -98,8 +100,8 @@ class Orders {
   Orders(const std::vector<QuantizedConv>& convs, const std::vector<Neighbours>& neighbours, bool is_ours)
       : convs_(convs), neighbours_(neighbours), is_ours_(convs.size(), is_ours) {}
 
-  // Moves Convs to the faster side until none moves, or for some turns. Returns the nanoseconds of all.
-  double settle() {
+  // Moves Convs to the faster side, in turns until none moves, but in few.
+  void settle() {
     constexpr int kTurns = 8;
     for (int turn = 0; turn < kTurns; ++turn) {
       bool has_moved = false;
@@ -109,41 +111,67 @@ class Orders {
         has_moved = has_moved || is_ours != is_ours_[i];
         is_ours_[i] = is_ours;
       }
-      if (!has_moved) break;
+      if (!has_moved) return;
     }
+  }
+
+  // Of all. What is between two of them counts for both, so half of it.
+  double nanoseconds() const {
     double sum = 0;
     for (size_t i = 0; i < convs_.size(); ++i) {
+      const bool is_single = neighbours_[i].before.empty() && neighbours_[i].after.empty();
       const Estimates times = times_of(i);
-      sum += is_ours_[i] ? times.ours : times.onnxruntime;
+      const double alone = is_ours_[i] ? convs_[i].ours : convs_[i].onnxruntime;
+      const double around = (is_ours_[i] ? times.ours : times.onnxruntime) - alone;
+      sum += alone + (is_single ? around : around / 2);
     }
     return sum;
   }
 
-  // Those that are ours, and faster by as much as any claimed node has to be.
+  // Their ids.
   std::set<size_t> ours() const {
     std::set<size_t> ids;
     for (size_t i = 0; i < convs_.size(); ++i) {
-      if (is_ours_[i] && is_faster(times_of(i), 0)) ids.insert(convs_[i].node.id());
+      if (is_ours_[i]) ids.insert(convs_[i].node.id());
     }
     return ids;
   }
 
  private:
-  // With the transposes of its data and its result that each side needs.
+  bool is_channels_last(size_t i) const { return !is_ours_[i] && !convs_[i].is_transposed; }
+
+  // With what each side costs its neighbours: transposes of the data and the result, and floats.
   Estimates times_of(size_t i) const {
     const QuantizedConv& conv = convs_[i];
     const Neighbours& around = neighbours_[i];
-    const auto is_ours = [&](size_t each) { return bool{is_ours_[each]}; };
-    const auto any_is_theirs = [&](const std::vector<size_t>& all) {
-      return !std::all_of(all.begin(), all.end(), is_ours);
-    };
-    Estimates times{conv.ours, conv.onnxruntime};
+    const auto any = [](const std::vector<size_t>& all, auto is) { return std::any_of(all.begin(), all.end(), is); };
+    const auto is_last = [&](size_t each) { return is_channels_last(each); };
+    const auto is_first = [&](size_t each) { return !is_channels_last(each); };
+    const bool comes_last = any(around.before, is_last), goes_last = any(around.after, is_last);
+    const bool goes_first = around.ends || any(around.after, is_first);
     const double x = transpose_nanoseconds(implementations::src_count(conv.problem));
     const double y = transpose_nanoseconds(implementations::dst_count(conv.problem));
-    (any_is_theirs(around.before) ? times.ours : times.onnxruntime) += x;
-    if (any_is_theirs(around.after)) times.ours += y;
-    if (around.ends || std::any_of(around.after.begin(), around.after.end(), is_ours)) times.onnxruntime += y;
+    Estimates times{conv.ours, conv.onnxruntime};
+    if (comes_last) times.ours += x;
+    if (goes_last) times.ours += y;
+    if (comes_last == conv.is_transposed) times.onnxruntime += x;
+    if (conv.is_transposed ? goes_last : goes_first) times.onnxruntime += y;
+    add_floats(i, conv.x_is_int8, around.before, &times);
+    add_floats(i, conv.y_is_int8, around.after, &times);
     return times;
+  }
+
+  // What one side of an edge of int8 makes floats of on the other.
+  void add_floats(size_t i, bool is_int8, const std::vector<size_t>& neighbours, Estimates* times) const {
+    constexpr double kMore = 2.5;  // of the time in integers
+    if (!is_int8) return;
+    const auto more = [&](size_t each) { return convs_[each].is_transposed ? 0 : kMore * convs_[each].onnxruntime; };
+    bool has_ours = false;
+    for (const size_t each : neighbours) {
+      has_ours = has_ours || is_ours_[each];
+      if (!is_ours_[each]) times->ours += more(each);
+    }
+    if (has_ours) times->onnxruntime += more(i);
   }
 
   const std::vector<QuantizedConv>& convs_;
@@ -158,8 +186,12 @@ std::set<size_t> faster_convs(const std::vector<QuantizedConv>& convs) {
   const Finder finder(convs);
   std::vector<Neighbours> neighbours;
   for (const QuantizedConv& conv : convs) neighbours.push_back(finder.find(conv));
-  Orders none(convs, neighbours, false), all(convs, neighbours, true);
-  return none.settle() <= all.settle() ? none.ours() : all.ours();
+  const Orders theirs(convs, neighbours, false);
+  Orders none = theirs, all(convs, neighbours, true);
+  none.settle(), all.settle();
+  const Orders& best = none.nanoseconds() <= all.nanoseconds() ? none : all;
+  // By as much as any node that is claimed has to be faster.
+  return is_faster({best.nanoseconds(), theirs.nanoseconds()}, 0) ? best.ours() : std::set<size_t>();
 }
 
 }  // namespace ortconv::ep

@@ -258,19 +258,49 @@ ConvProblem require_quantized(IntegerLayer* layer, const std::set<size_t>& taken
   return *problem;
 }
 
-// None where a node is no Conv that could be one of integers, as far as that is told without a look at the weights,
+Estimates estimates_of_transposed(const IntegerLayer& layer, const ConvProblem& problem) {
+  const TensorView w = *layer.w.constant();
+  const auto zero = static_cast<uint8_t>(layer.of_w.zero);
+  const QuantizedConvolution convolution(
+      kernels::Op::kConvTranspose, problem,
+      {{static_cast<const uint8_t*>(w.data), layer.of_w.type == DataType::kInt8}, &zero, 1}, ArchFlags::host(), {},
+      layer.op == QuantizedOp::kToFloat);
+  double theirs = onnxruntime_nanoseconds(problem) + dequantize_nanoseconds(problem);
+  if (layer.op == QuantizedOp::kQuantized) theirs += quantize_nanoseconds(problem);
+  for (const Node& node : layer.others) {
+    const bool converts = node.is("DequantizeLinear") || node.is("QuantizeLinear");
+    if (!converts) theirs += neighbour_nanoseconds(problem);
+  }
+  return {convolution.choose(problem)->nanoseconds, theirs};
+}
+
+// None where a node is no such layer of known sizes, as far as that is told without a look at the weights of a Conv,
 // which may be many.
 std::optional<QuantizedConv> read_quantized_conv(const Node& node) {
-  if (!node.is("Conv")) return std::nullopt;
+  if (!is_integer_candidate(node) || (node.is("Conv") && !ArchFlags::host().avx2_fma)) return std::nullopt;
   try {
     std::optional<IntegerLayer> layer = read_operands(node, {});
     if (!layer) return std::nullopt;
-    byte_type(layer->w, "its weights");
-    layer->of_w.scales.assign(static_cast<size_t>(layer->w.constant()->dims.copy()[0]), 1);
-    read_bias(&*layer, {});
-    const ConvProblem problem = require_quantized(&*layer, {});
-    const Estimates estimates = estimates_of_conv(problem);
-    return QuantizedConv{node, layer->x, layer->output, problem, estimates.ours, estimates.onnxruntime};
+    const bool is_transposed = node.is("ConvTranspose");
+    QuantizedConv conv{node, layer->x, {}, is_transposed, layer->of_x.type == DataType::kInt8, false, {}, 0, 0};
+    Estimates estimates;
+    if (is_transposed) {
+      layer = read_integers(node);
+      const std::optional<ConvProblem> problem = problem_of(*layer);
+      if (!problem) return std::nullopt;
+      conv.problem = *problem;
+      estimates = estimates_of_transposed(*layer, *problem);
+    } else {
+      byte_type(layer->w, "its weights");
+      layer->of_w.scales.assign(static_cast<size_t>(layer->w.constant()->dims.copy()[0]), 1);
+      read_bias(&*layer, {});
+      conv.problem = require_quantized(&*layer, {});
+      estimates = estimates_of_conv(conv.problem);
+    }
+    conv.y = layer->output;
+    conv.y_is_int8 = layer->op == QuantizedOp::kQuantized && layer->of_y.type == DataType::kInt8;
+    conv.ours = estimates.ours, conv.onnxruntime = estimates.onnxruntime;
+    return conv;
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -280,24 +310,30 @@ std::optional<QuantizedConv> read_quantized_conv(const Node& node) {
 
 bool is_integer_candidate(const Node& node) { return node.is("ConvTranspose") || node.is("Conv"); }
 
-std::set<size_t> faster_quantized_convs(const std::vector<Node>& nodes) {
-  const ArchFlags& arch = ArchFlags::host();
-  if (!arch.avx2_fma) return {};
+ChosenConvs choose_quantized_convs(const std::vector<Node>& nodes) {
+  ChosenConvs chosen;
   std::vector<QuantizedConv> convs;
   for (const Node& node : nodes) {
     if (auto conv = read_quantized_conv(node)) convs.push_back(std::move(*conv));
   }
-  return faster_convs(convs);
+  for (const QuantizedConv& conv : convs) chosen.known.insert(conv.node.id());
+  try {
+    chosen.faster = faster_convs(convs);
+  } catch (const Error&) {  // ONNX Runtime does not tell what is around them.
+  }
+  return chosen;
 }
 
-std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken,
-                                          const std::set<size_t>* chosen) {
+std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken, const ChosenConvs* chosen) {
   std::optional<IntegerLayer> found = read_operands(node, taken);
   if (!found) return std::nullopt;
   IntegerLayer& layer = *found;
-  if (chosen != nullptr && node.is("Conv") && chosen->count(node.id()) == 0) {
-    require_quantized(&layer, taken);
-    fail("ours is estimated to take no less time than ONNX Runtime's QLinearConv, with the Transposes between both");
+  const bool is_conv = node.is("Conv");
+  if (chosen != nullptr && chosen->faster.count(node.id()) == 0 && (is_conv || chosen->known.count(node.id()) != 0)) {
+    if (is_conv && !ArchFlags::host().avx2_fma) fail("this CPU has no AVX2");
+    if (is_conv) require_quantized(&layer, taken);
+    fail(
+        "ours is estimated to take no less time than ONNX Runtime's, with what is between it and the layers around it");
   }
   read_weights(&layer, layer.others[1]);
   read_bias(&layer, taken);
@@ -308,19 +344,7 @@ std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_
 Estimates estimates_of(const IntegerLayer& layer) {
   const std::optional<ConvProblem> problem = problem_of(layer);
   if (!problem) return {};
-  if (layer.attributes.op == ConvOp::kConv) return estimates_of_conv(*problem);
-  const TensorView w = *layer.w.constant();
-  const auto zero = static_cast<uint8_t>(layer.of_w.zero);
-  const QuantizedConvolution convolution(
-      kernels::Op::kConvTranspose, *problem,
-      {{static_cast<const uint8_t*>(w.data), layer.of_w.type == DataType::kInt8}, &zero, 1}, ArchFlags::host(), {});
-  double theirs = onnxruntime_nanoseconds(*problem) + dequantize_nanoseconds(*problem);
-  if (layer.op == QuantizedOp::kQuantized) theirs += quantize_nanoseconds(*problem);
-  for (const Node& node : layer.others) {
-    const bool converts = node.is("DequantizeLinear") || node.is("QuantizeLinear");
-    if (!converts) theirs += neighbour_nanoseconds(*problem);
-  }
-  return {convolution.choose(*problem)->nanoseconds, theirs};
+  return layer.attributes.op == ConvOp::kConv ? estimates_of_conv(*problem) : estimates_of_transposed(layer, *problem);
 }
 
 QuantizedInputs constants_of(const IntegerLayer& layer, OwnTensors* tensors) {

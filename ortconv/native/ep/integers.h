@@ -39,15 +39,19 @@ struct IntegerLayer {
 // Whether a node is one of these two.
 bool is_integer_candidate(const Node& node);
 
-// None where the data of such a node are not dequantized. Throws Error where they are, and the layer is not one of
-// integers; the message says why. `taken` are nodes of others, by their ids. A Conv that is not among those `chosen`,
-// if these are given, is none either.
-std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken = {},
-                                          const std::set<size_t>* chosen = nullptr);
+// The ids of layers: of those of which it is known what they take, and of those that take less time than in ONNX
+// Runtime.
+struct ChosenConvs {
+  std::set<size_t> known, faster;
+};
 
-// The ids of the Convs of such layers that take less time than ONNX Runtime's QLinearConv; there is no such kernel of
-// ConvTranspose.
-std::set<size_t> faster_quantized_convs(const std::vector<Node>& nodes);
+// None where the data of such a node are not dequantized. Throws Error where they are, and the layer is not one of
+// integers; the message says why. `taken` are nodes of others, by their ids. Where it is given which are `chosen`,
+// another is none either, but a ConvTranspose of unknown sizes.
+std::optional<IntegerLayer> read_integers(const Node& node, const std::set<size_t>& taken = {},
+                                          const ChosenConvs* chosen = nullptr);
+
+ChosenConvs choose_quantized_convs(const std::vector<Node>& nodes);
 
 // None where its sizes are not known. ONNX Runtime's are those of its floats, with all nodes of the layer, and of a
 // Conv those of its QLinearConv.

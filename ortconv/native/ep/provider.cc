@@ -136,12 +136,11 @@ const OrtKernelRegistry* registry_of(const OrtApi* api) {
 
 // The layer of integers that a node is; none where it is one of floats, with the reason if its data are dequantized.
 std::optional<IntegerLayer> find_integers(const Session& session, const Node& node, const std::set<size_t>& taken,
-                                          const std::set<size_t>& faster, Outcome* outcome) {
+                                          const ChosenConvs& chosen, Outcome* outcome) {
   try {
-    std::optional<IntegerLayer> layer = read_integers(node, taken, session.chooses ? &faster : nullptr);
+    std::optional<IntegerLayer> layer = read_integers(node, taken, session.chooses ? &chosen : nullptr);
     if (!layer) return layer;
     const Estimates estimates = estimates_of(*layer);
-    if (session.chooses && !node.is("Conv")) require_faster(estimates, 0);
     *outcome = {layer->others, layer->kept, {}, estimates};
     return layer;
   } catch (const Error& reason) {
@@ -154,8 +153,8 @@ std::optional<IntegerLayer> find_integers(const Session& session, const Node& no
 // Decides about a node, with its neighbours if they can be fused; false where nothing is to be said of it. Throws Error
 // where it stays as it is.
 bool decide(const Session& session, const Claim& claim, const Node& node, const std::set<size_t>& taken,
-            const std::set<size_t>& faster, bool trusts_sizes, Outcome* outcome) {
-  if (session.fuses && is_integer_candidate(node) && find_integers(session, node, taken, faster, outcome)) return true;
+            const ChosenConvs& chosen, bool trusts_sizes, Outcome* outcome) {
+  if (session.fuses && is_integer_candidate(node) && find_integers(session, node, taken, chosen, outcome)) return true;
   const Decision decision = claim.require(session, node);
   if (!decision.is_looked_at) return false;
   outcome->estimates = decision.estimates;
@@ -204,14 +203,14 @@ bool claim_graph(const Session& session, const OrtGraph* graph, OrtEpGraphSuppor
   std::set<size_t> taken;
   const std::vector<Node> nodes = nodes_of(session.api, graph);
   const bool trusts_sizes = are_sizes_right(nodes);
-  std::set<size_t> faster;
-  if (session.fuses && session.chooses) faster = faster_quantized_convs(nodes);
+  ChosenConvs chosen;
+  if (session.fuses && session.chooses) chosen = choose_quantized_convs(nodes);
   for (const Node& node : nodes) {
     const Claim* const claim = find_claim(node);
     if (claim == nullptr || !node.provider().empty() || taken.count(node.id()) != 0) continue;
     Outcome outcome;
     try {
-      if (!decide(session, *claim, node, taken, faster, trusts_sizes, &outcome)) continue;
+      if (!decide(session, *claim, node, taken, chosen, trusts_sizes, &outcome)) continue;
       std::vector<Node> claimed = outcome.fused;
       claimed.push_back(node);
       claim_nodes(session.api, info, claimed);

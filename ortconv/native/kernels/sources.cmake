@@ -68,7 +68,7 @@ target_sources(ortconv_core PRIVATE ${portable_sources} ${isa_sources})
 # Products there are rounded before they are added to; selects become vectors where comparisons may not trap.
 if(NOT MSVC)
   set(rounded ${sources})
-  list(FILTER rounded INCLUDE REGEX "/(channels_avx512_vnni|integer_((result|depthwise)_[a-z0-9]+|conv_(avx2|avx512|avx512_vnni|avx_vnni|pairs_avx2)))\\.cc$")
+  list(FILTER rounded INCLUDE REGEX "/(channels_[a-z0-9_]+|integer_((result|depthwise)_[a-z0-9]+|conv_(avx2|avx512|avx512_vnni|avx_vnni|pairs_avx2)))\\.cc$")
   set_property(SOURCE ${rounded} APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=off -fno-trapping-math)
 endif()
 if(ORTCONV_SANITIZE)

@@ -115,6 +115,12 @@ double integer_nanoseconds(Op op, const ConvProblem& p, const kernels::IntegerWo
   return slower * (products + work.arranged * kArranged + work.rows * kRow + work.items * kItem + outputs * output);
 }
 
+// What computes depthwise convolutions by rows; null where dot products of bytes do, but for AVX-512, with which rows
+// were measured to take less time.
+const kernels::IntegerDepthwiseKernel* depthwise_kernel(const ArchFlags& arch) {
+  return arch.has_byte_dots() && !arch.avx512_vnni ? nullptr : kernels::get_integer_depthwise_kernel(arch);
+}
+
 // Of a depthwise convolution by rows.
 double rows_nanoseconds(const ConvProblem& p) {
   const int64_t pairs = kernels::IntegerDepthwiseWeights::window_count(p);
@@ -175,8 +181,7 @@ double quantized_conv_nanoseconds(const ConvProblem& problem, const ArchFlags& a
   const bool saturates = kernel != nullptr && !kernels::is_integer_depthwise(problem);
   if (!saturates) kernel = &kernels::get_integer_conv_kernel(arch);
   const double floats = always + rough_floats_nanoseconds(Op::kConv, problem, arch);
-  const bool has_rows =
-      kernels::get_integer_depthwise_kernel(arch) != nullptr && kernels::IntegerDepthwiseWeights::takes(problem);
+  const bool has_rows = depthwise_kernel(arch) != nullptr && kernels::IntegerDepthwiseWeights::takes(problem);
   const bool has_channels =
       kernels::get_integer_channels_kernel(arch) != nullptr && kernels::IntegerChannelsWeights::takes(problem);
   if (has_rows || has_channels) {
@@ -189,20 +194,20 @@ double quantized_conv_nanoseconds(const ConvProblem& problem, const ArchFlags& a
 }
 
 QuantizedConvolution::QuantizedConvolution(Op op, const ConvProblem& problem, const kernels::IntegerConvFilter& filter,
-                                           const ArchFlags& arch, ConvOptions options)
+                                           const ArchFlags& arch, ConvOptions options, bool to_floats)
     : op_(op),
       node_(without_activation(problem)),
       filter_(filter),
       arch_(arch),
       options_(std::move(options)),
       result_(kernels::get_integer_result_kernel(arch)),
-      rows_kernel_(kernels::get_integer_depthwise_kernel(arch)),
+      rows_kernel_(depthwise_kernel(arch)),
       channels_kernel_(kernels::get_integer_channels_kernel(arch)),
       phases_(op == Op::kConv ? std::nullopt : transposed_weights(problem, filter, arch)) {
   if (op == Op::kConv) {
     tiles_.emplace(kernels::IntegerConvWeights::for_fastest(arch, problem, filter));
     if (rows_kernel_ != nullptr) rows_ = kernels::IntegerDepthwiseWeights::make(problem, filter);
-    if (channels_kernel_ != nullptr) channels_ = kernels::IntegerChannelsWeights::make(problem, filter);
+    if (channels_kernel_ != nullptr && !to_floats) channels_ = kernels::IntegerChannelsWeights::make(problem, filter);
   }
   constexpr int64_t kExact = int64_t{1} << 24, kLargest = 255;
   if (problem.ic == 0 || problem.oc == 0) return;

@@ -39,9 +39,10 @@ struct QuantizedChoice {
 // Immutable after creation: concurrent runs may share it.
 class QuantizedConvolution {
  public:
-  // `problem` holds what weight_problem() sets, and the begin paddings. The weights `filter` have to live as long.
+  // `problem` holds what weight_problem() sets, and the begin paddings. The weights `filter` have to live as long. The
+  // results of runs are of bytes, or all of floats.
   QuantizedConvolution(kernels::Op op, const ConvProblem& problem, const kernels::IntegerConvFilter& filter,
-                       const ArchFlags& arch, ConvOptions options);
+                       const ArchFlags& arch, ConvOptions options, bool to_floats);
 
   // Decides for a complete problem what computes its runs.
   std::shared_ptr<const QuantizedChoice> choose(const ConvProblem& problem) const;

@@ -42,7 +42,8 @@ def run(graph: ir.Graph, context: Context) -> int:
             continue
         found = [of_result.get(value) for value in join.inputs if value is not None]
         parts = [each for each in found if each is not None]
-        if len(parts) == len(join.inputs) and _differ(parts) and int(join.attributes.get_int("axis", 0)) == 1:
+        is_joined = len(parts) == len(join.inputs) and int(join.attributes.get_int("axis", 0)) == 1
+        if is_joined and _differ(parts) and _may_be_integers(node, parts):
             _split(node, parts, weights, context)
             count += 1
     return count
@@ -56,6 +57,19 @@ def _differ(parts: list[Quantizer]) -> bool:
     if any(shape is None or not isinstance(shape[1], int) for shape in shapes):
         return False
     return len({(float(each.scale), each.point, float(each.offset)) for each in parts}) > 1
+
+
+def _may_be_integers(node: ir.Node, parts: list[Quantizer]) -> bool:
+    """Tells whether `qdq_patterns` computes the parts in integers: a bias is constant, and so is what offsets add."""
+    bias = (*node.inputs, None)[2]
+    if bias is not None and bias.const_value is None:
+        return False
+    is_padded = any(node.attributes.get_ints("pads", ())) or "auto_pad" in node.attributes
+    return not is_padded or all(not each.offset or _has_static_images(each.result) for each in parts)
+
+
+def _has_static_images(value: ir.Value) -> bool:
+    return value.shape is not None and all(isinstance(size, int) for size in value.shape[2:])
 
 
 def _split(node: ir.Node, parts: list[Quantizer], weights: QuantizedWeights, context: Context) -> None:

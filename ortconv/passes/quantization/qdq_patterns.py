@@ -380,16 +380,19 @@ class _Writer:
         self.shield(self._of_tail[quantizer.tail])
 
     def share_floats(self) -> None:
-        """Dequantizes once what several nodes read as floats, by Cast, Sub and Mul.
+        """Dequantizes once what is joined to several others as floats, by Cast, Sub and Mul.
 
-        ONNX Runtime repeats DequantizeLinear for each of them: in DenseNet, for all that a layer's output is joined to.
+        ONNX Runtime repeats DequantizeLinear for each Concat. In DenseNet each layer's output is joined to those of all
+        layers in front of it.
         """
         for floats, of in list(self._quantized.items()):
             readers = [
-                (node, index) for node, index in floats.uses() if node not in self._raw and not is_quantized(node)
+                (node, index)
+                for node, index in floats.uses()
+                if node.op_type == "Concat" and node not in self._raw and not is_quantized(node)
             ]
             place = floats.producer()
-            if len(readers) < _SEVERAL or place is None or floats.is_graph_output():
+            if len({node for node, _ in readers}) < _SEVERAL or place is None:
                 continue
             shared = self._floats_of(of, floats, place)
             for node, index in readers:

@@ -173,7 +173,7 @@ def test_averages_are_computed_in_floats(tmp_path: pathlib.Path) -> None:
 def test_floats_that_several_nodes_read_are_computed_once(tmp_path: pathlib.Path) -> None:
     def build(x: Any) -> Any:
         data = rounded(x)
-        read = [opset1.concat([data, opset1.multiply(data, F32(factor))], 1) for factor in (0.3, 0.6, 0.7)]
+        read = [opset1.concat([data, opset1.multiply(x, F32(factor))], 1) for factor in (0.3, 0.6, 0.7)]
         return [opset1.concat(read, 1), convolved(data, W1)]
 
     x = numbers(*IMAGE, low=-2.2, high=2.2, seed=3)

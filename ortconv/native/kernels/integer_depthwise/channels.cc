@@ -100,7 +100,7 @@ std::optional<IntegerChannelsWeights> IntegerChannelsWeights::make(const ConvPro
 
 bool IntegerChannelsWeights::supports(const ConvProblem& p) const {
   if (p.ic == 0 || std::any_of(p.src_size, p.src_size + p.ndims, [](int64_t size) { return size == 0; })) return false;
-  // Reaches are less than 2^31 each.
+  // As floating-point numbers, which extents do not exceed.
   const double rows = static_cast<double>(tap_rows(p) - 1) * static_cast<double>(rows_of(p).dilation) + 1;
   const IntegerChannelsAxis columns = axis_of(p, p.ndims - 1);
   const double reach = static_cast<double>(kMostColumns) * static_cast<double>(columns.stride) +

@@ -2,7 +2,8 @@
 // time: each has a lane of four neighbouring taps. Images are computed in tiles, whose source is transposed from
 // channels to lanes, and whose results are transposed back.
 //
-// A new kernel supplies the function of IntegerChannelsKernel in a file named after its ISA.
+// A new kernel supplies the function of IntegerChannelsKernel in a file named after its ISA, and a line in
+// get_integer_channels_kernel.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,7 @@
 // The loops of all kernels, which compilers turn into vectors, for a struct V of an instruction set:
 //
-//   finish(a, sums, n, out)  stores the first results of a row that has no residual and is not affine, in whole
-//   vectors,
-//                            and returns how many; the loops here do the rest
+//   finish(a, sums, n, out)  stores results of a row that has no residual and is not affine, in whole vectors from the
+//                            first on, and returns how many; the loops here do the rest
 //
 // Included by files that are compiled for one ISA each.
 #pragma once

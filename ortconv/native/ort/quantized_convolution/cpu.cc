@@ -83,7 +83,7 @@ void QuantizedKernel::make(const TensorView& w, const TensorView& zero, Weighted
   for (int i = 0; i < weighted->problem.ndims; ++i) weighted->problem.pad[i] = attributes_.pads[i];
   weighted->convolution.emplace(direction_of(attributes_.op), weighted->problem,
                                 IntegerConvFilter{{bytes(w), w_is_signed_}, bytes(zero), 1}, ArchFlags::host(),
-                                options_);
+                                options_, op_ == QuantizedOp::kToFloat);
 }
 
 // Checks the shapes of scales and zero points.
