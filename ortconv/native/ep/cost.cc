@@ -27,22 +27,29 @@ bool is_pointwise(const ConvProblem& p) {
          std::all_of(p.stride, p.stride + p.ndims, [](int64_t stride) { return stride == 1; });
 }
 
-// On CPUs with products of bytes, fitted to 240 random layers of two axes with ONNX Runtime 1.32, on one thread of an
-// EPYC with AVX512-VNNI.
-double qlinear_conv_by_byte_dots(const ConvProblem& p) {
+// Nanoseconds of a run of ONNX Runtime's QLinearConv and of its parts.
+struct QLinearConvCosts {
+  double run, product, column, stored;
+};
+
+// Fitted to 160 random layers of two axes with ONNX Runtime 1.32, on one thread of an EPYC with AVX2, and then lowered
+// until of layers that it computes faster none was claimed that both were measured for. On CPUs with products of bytes,
+// fitted to 240 such layers on one thread of an EPYC with AVX512-VNNI.
+constexpr QLinearConvCosts kPairs{9e3, 0.0116, 0.19, 0.42};
+constexpr QLinearConvCosts kByteDots{4e3, 0.0043, 0.0175, 0.087};
+
+// ONNX Runtime has a kernel of its own for one input and one output channel a group.
+double depthwise_nanoseconds(const ConvProblem& p, bool has_byte_dots) {
   using namespace implementations;
-  constexpr double kRun = 4e3, kProduct = 0.0043, kColumn = 0.0175, kGroup = 43, kStored = 0.087;
   const double stored = dst_count(p), positions = dst_positions(p), taps = taps_of(p);
-  if (p.ic == p.g && p.oc == p.g) {
-    // Channels that fill no vectors of 16 take twice as long, all of them.
-    const bool is_even = p.g % 16 == 0;
-    const double tap = is_even ? 0.61 : 1.04, tap_of_channel = is_even ? 0.027 : 0.052, output = is_even ? 0.096 : 0.24;
-    return kRun + output * stored + taps * (tap * positions + tap_of_channel * stored);
+  if (!has_byte_dots) {
+    constexpr double kTap = 0.068;
+    return kPairs.run + (kPairs.stored + kTap * taps) * stored;
   }
-  double nanoseconds = kRun + kStored * stored + kProduct * stored * taps * static_cast<double>(p.ic / p.g);
-  if (!is_pointwise(p)) nanoseconds += kColumn * positions * taps * static_cast<double>(p.ic);
-  if (p.g > 1) nanoseconds += kGroup * positions * static_cast<double>(p.g);
-  return nanoseconds;
+  // Channels that fill no vectors of 16 take twice as long, all of them.
+  const bool is_even = p.g % 16 == 0;
+  const double tap = is_even ? 0.61 : 1.04, tap_of_channel = is_even ? 0.027 : 0.052, output = is_even ? 0.096 : 0.24;
+  return kByteDots.run + output * stored + taps * (tap * positions + tap_of_channel * stored);
 }
 
 }  // namespace
@@ -74,16 +81,15 @@ double onnxruntime_nanoseconds(const ConvProblem& p) {
          c.far * far_bytes(4 * taps * positions, calls);
 }
 
-// Fitted to 160 random layers of two axes with ONNX Runtime 1.32, on one thread of an EPYC with AVX2, and then lowered
-// until of layers that it computes faster none was claimed that both were measured for.
 double qlinear_conv_nanoseconds(const ConvProblem& p) {
   using namespace implementations;
-  if (ArchFlags::host().has_byte_dots()) return qlinear_conv_by_byte_dots(p);
-  constexpr double kRun = 9e3, kProduct = 0.0116, kColumn = 0.19, kGroup = 43, kTap = 0.068, kStored = 0.42;
+  const bool has_byte_dots = ArchFlags::host().has_byte_dots();
+  if (p.ic == p.g && p.oc == p.g) return depthwise_nanoseconds(p, has_byte_dots);
+  const QLinearConvCosts& c = has_byte_dots ? kByteDots : kPairs;
+  constexpr double kGroup = 43;  // fitted with AVX2 alone
   const double stored = dst_count(p), positions = dst_positions(p), taps = taps_of(p);
-  if (p.ic == p.g && p.oc == p.g) return kRun + (kStored + kTap * taps) * stored;  // a kernel of its own
-  double nanoseconds = kRun + kStored * stored + kProduct * stored * taps * static_cast<double>(p.ic / p.g);
-  if (!is_pointwise(p)) nanoseconds += kColumn * positions * taps * static_cast<double>(p.ic);
+  double nanoseconds = c.run + c.stored * stored + c.product * stored * taps * static_cast<double>(p.ic / p.g);
+  if (!is_pointwise(p)) nanoseconds += c.column * positions * taps * static_cast<double>(p.ic);
   if (p.g > 1) nanoseconds += kGroup * positions * static_cast<double>(p.g);
   return nanoseconds;
 }

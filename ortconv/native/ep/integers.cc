@@ -10,7 +10,7 @@
 #include "base/math.h"
 #include "ep/activations.h"
 #include "ep/group.h"
-#include "ep/image_orders.h"
+#include "ep/layouts.h"
 #include "ep/numbers.h"
 #include "ep/standard_convs.h"
 #include "ops/quantized_convolution.h"
@@ -279,13 +279,12 @@ Estimates estimates_of_transposed(const IntegerLayer& layer, const ConvProblem& 
 std::optional<QuantizedConv> read_quantized_conv(const Node& node) {
   if (!is_integer_candidate(node) || (node.is("Conv") && !ArchFlags::host().avx2_fma)) return std::nullopt;
   try {
-    std::optional<IntegerLayer> layer = read_operands(node, {});
-    if (!layer) return std::nullopt;
     const bool is_transposed = node.is("ConvTranspose");
+    std::optional<IntegerLayer> layer = is_transposed ? read_integers(node) : read_operands(node, {});
+    if (!layer) return std::nullopt;
     QuantizedConv conv{node, layer->x, {}, is_transposed, layer->of_x.type == DataType::kInt8, false, {}, 0, 0};
     Estimates estimates;
     if (is_transposed) {
-      layer = read_integers(node);
       const std::optional<ConvProblem> problem = problem_of(*layer);
       if (!problem) return std::nullopt;
       conv.problem = *problem;
@@ -316,7 +315,7 @@ ChosenConvs choose_quantized_convs(const std::vector<Node>& nodes) {
   for (const Node& node : nodes) {
     if (auto conv = read_quantized_conv(node)) convs.push_back(std::move(*conv));
   }
-  for (const QuantizedConv& conv : convs) chosen.known.insert(conv.node.id());
+  for (const QuantizedConv& conv : convs) chosen.known[conv.node.id()] = {conv.ours, conv.onnxruntime};
   try {
     chosen.faster = faster_convs(convs);
   } catch (const Error&) {  // ONNX Runtime does not tell what is around them.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,10 +40,11 @@ struct IntegerLayer {
 // Whether a node is one of these two.
 bool is_integer_candidate(const Node& node);
 
-// The ids of layers: of those of which it is known what they take, and of those that take less time than in ONNX
-// Runtime.
+// By the ids of layers: the estimates of those whose sizes are known, and which of them are estimated to take less time
+// than in ONNX Runtime.
 struct ChosenConvs {
-  std::set<size_t> known, faster;
+  std::map<size_t, Estimates> known;
+  std::set<size_t> faster;
 };
 
 // None where the data of such a node are not dequantized. Throws Error where they are, and the layer is not one of

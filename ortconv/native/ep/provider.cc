@@ -140,8 +140,8 @@ std::optional<IntegerLayer> find_integers(const Session& session, const Node& no
   try {
     std::optional<IntegerLayer> layer = read_integers(node, taken, session.chooses ? &chosen : nullptr);
     if (!layer) return layer;
-    const Estimates estimates = estimates_of(*layer);
-    *outcome = {layer->others, layer->kept, {}, estimates};
+    const auto known = chosen.known.find(node.id());
+    *outcome = {layer->others, layer->kept, {}, known != chosen.known.end() ? known->second : estimates_of(*layer)};
     return layer;
   } catch (const Error& reason) {
     outcome->kept.push_back("DequantizeLinear " + node.input(0).name() +

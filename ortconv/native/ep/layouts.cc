@@ -1,4 +1,4 @@
-#include "ep/image_orders.h"
+#include "ep/layouts.h"
 
 #include <algorithm>
 #include <iterator>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kMostNodes = 100;  // that are looked at between a Conv and others
 
-// Operators that ONNX Runtime computes in the order in which their data lie.
-constexpr const char* kKeepOrder[] = {
+// Operators that ONNX Runtime computes in the layout of their data.
+constexpr const char* kKeepLayout[] = {
     "Add",
     "AveragePool",
     "Clip",
@@ -34,12 +34,12 @@ constexpr const char* kKeepOrder[] = {
     "Split",
 };
 
-bool keeps_order(const Node& node) {
-  return std::any_of(std::begin(kKeepOrder), std::end(kKeepOrder), [&](const char* name) { return node.is(name); });
+bool keeps_layout(const Node& node) {
+  return std::any_of(std::begin(kKeepLayout), std::end(kKeepLayout), [&](const char* name) { return node.is(name); });
 }
 
-// The Convs from which the data of one come, and those that read its result, through nodes that keep the order.
-struct Neighbours {
+// The Convs from which the data of one come, and those that read its result, through nodes that keep the layout.
+struct AdjacentConvs {
   std::vector<size_t> before, after;
   bool ends = false;  // the result is read by something else, too
 };
@@ -50,8 +50,8 @@ class Finder {
     for (size_t i = 0; i < convs.size(); ++i) index_[convs[i].node.id()] = i;
   }
 
-  Neighbours find(const QuantizedConv& conv) const {
-    Neighbours found;
+  AdjacentConvs find(const QuantizedConv& conv) const {
+    AdjacentConvs found;
     std::set<size_t> seen;
     look_before(conv.x, &found, &seen);
     seen.clear();
@@ -60,18 +60,18 @@ class Finder {
   }
 
  private:
-  void look_before(const Value& value, Neighbours* found, std::set<size_t>* seen) const {
+  void look_before(const Value& value, AdjacentConvs* found, std::set<size_t>* seen) const {
     const std::optional<Node> node = value ? value.producer() : std::nullopt;
     if (!node || seen->size() == kMostNodes || !seen->insert(node->id()).second) return;
     const auto conv = index_.find(node->id());
     if (conv != index_.end()) {
       found->before.push_back(conv->second);
-    } else if (keeps_order(*node)) {
+    } else if (keeps_layout(*node)) {
       for (const Value& each : node->inputs()) look_before(each, found, seen);
     }
   }
 
-  void look_after(const Value& value, Neighbours* found, std::set<size_t>* seen) const {
+  void look_after(const Value& value, AdjacentConvs* found, std::set<size_t>* seen) const {
     const std::vector<Node> readers = value.consumers();
     found->ends = found->ends || value.is_graph_output() || readers.empty();
     for (const Node& node : readers) {
@@ -79,7 +79,7 @@ class Finder {
       const auto conv = index_.find(node.id());
       if (conv != index_.end()) {
         found->after.push_back(conv->second);
-      } else if (!keeps_order(node) || seen->size() == kMostNodes) {
+      } else if (!keeps_layout(node) || seen->size() == kMostNodes) {
         found->ends = true;
         continue;
       }
@@ -94,11 +94,11 @@ class Finder {
   std::map<size_t, size_t> index_;  // of a Conv, by its id
 };
 
-class Orders {
+class Layouts {
  public:
   // With all of them ours, or none.
-  Orders(const std::vector<QuantizedConv>& convs, const std::vector<Neighbours>& neighbours, bool is_ours)
-      : convs_(convs), neighbours_(neighbours), is_ours_(convs.size(), is_ours) {}
+  Layouts(const std::vector<QuantizedConv>& convs, const std::vector<AdjacentConvs>& adjacent, bool is_ours)
+      : convs_(convs), adjacent_(adjacent), is_ours_(convs.size(), is_ours) {}
 
   // Moves Convs to the faster side, in turns until none moves, but in few.
   void settle() {
@@ -119,7 +119,7 @@ class Orders {
   double nanoseconds() const {
     double sum = 0;
     for (size_t i = 0; i < convs_.size(); ++i) {
-      const bool is_single = neighbours_[i].before.empty() && neighbours_[i].after.empty();
+      const bool is_single = adjacent_[i].before.empty() && adjacent_[i].after.empty();
       const Estimates times = times_of(i);
       const double alone = is_ours_[i] ? convs_[i].ours : convs_[i].onnxruntime;
       const double around = (is_ours_[i] ? times.ours : times.onnxruntime) - alone;
@@ -140,10 +140,10 @@ class Orders {
  private:
   bool is_channels_last(size_t i) const { return !is_ours_[i] && !convs_[i].is_transposed; }
 
-  // With what each side costs its neighbours: transposes of the data and the result, and floats.
+  // With what each side costs around it: transposes of the data and the result, and floats.
   Estimates times_of(size_t i) const {
     const QuantizedConv& conv = convs_[i];
-    const Neighbours& around = neighbours_[i];
+    const AdjacentConvs& around = adjacent_[i];
     const auto any = [](const std::vector<size_t>& all, auto is) { return std::any_of(all.begin(), all.end(), is); };
     const auto is_last = [&](size_t each) { return is_channels_last(each); };
     const auto is_first = [&](size_t each) { return !is_channels_last(each); };
@@ -162,12 +162,12 @@ class Orders {
   }
 
   // What one side of an edge of int8 makes floats of on the other.
-  void add_floats(size_t i, bool is_int8, const std::vector<size_t>& neighbours, Estimates* times) const {
+  void add_floats(size_t i, bool is_int8, const std::vector<size_t>& adjacent, Estimates* times) const {
     constexpr double kMore = 2.5;  // of the time in integers
     if (!is_int8) return;
     const auto more = [&](size_t each) { return convs_[each].is_transposed ? 0 : kMore * convs_[each].onnxruntime; };
     bool has_ours = false;
-    for (const size_t each : neighbours) {
+    for (const size_t each : adjacent) {
       has_ours = has_ours || is_ours_[each];
       if (!is_ours_[each]) times->ours += more(each);
     }
@@ -175,7 +175,7 @@ class Orders {
   }
 
   const std::vector<QuantizedConv>& convs_;
-  const std::vector<Neighbours>& neighbours_;
+  const std::vector<AdjacentConvs>& adjacent_;
   std::vector<bool> is_ours_;
 };
 
@@ -184,12 +184,12 @@ class Orders {
 std::set<size_t> faster_convs(const std::vector<QuantizedConv>& convs) {
   if (convs.empty()) return {};
   const Finder finder(convs);
-  std::vector<Neighbours> neighbours;
-  for (const QuantizedConv& conv : convs) neighbours.push_back(finder.find(conv));
-  const Orders theirs(convs, neighbours, false);
-  Orders none = theirs, all(convs, neighbours, true);
+  std::vector<AdjacentConvs> adjacent;
+  for (const QuantizedConv& conv : convs) adjacent.push_back(finder.find(conv));
+  const Layouts theirs(convs, adjacent, false);
+  Layouts none = theirs, all(convs, adjacent, true);
   none.settle(), all.settle();
-  const Orders& best = none.nanoseconds() <= all.nanoseconds() ? none : all;
+  const Layouts& best = none.nanoseconds() <= all.nanoseconds() ? none : all;
   // By as much as any node that is claimed has to be faster.
   return is_faster({best.nanoseconds(), theirs.nanoseconds()}, 0) ? best.ours() : std::set<size_t>();
 }
