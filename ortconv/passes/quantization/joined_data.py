@@ -13,6 +13,7 @@ from ortconv.graph.edit import remove_unused, replace_node
 from ortconv.graph.fake_quantize import Quantizer, quantizers
 from ortconv.graph.match import producer
 from ortconv.passes.context import Context
+from ortconv.passes.quantization.candidates import has_static_images, is_padded
 from ortconv.passes.quantization.weights import QuantizedWeights
 
 __all__ = ["run"]
@@ -50,7 +51,7 @@ def run(graph: ir.Graph, context: Context) -> int:
 
 
 def _differ(parts: list[Quantizer]) -> bool:
-    """Tells whether parts have a scale each, at least two of which differ, and known channels."""
+    """Tells whether each part has one scale and a known number of channels, and at least two scales differ."""
     if not 1 < len(parts) <= _MOST_PARTS or any(each.scale.ndim or each.clip is not None for each in parts):
         return False
     shapes = [each.result.shape for each in parts]
@@ -64,12 +65,7 @@ def _may_be_integers(node: ir.Node, parts: list[Quantizer]) -> bool:
     bias = (*node.inputs, None)[2]
     if bias is not None and bias.const_value is None:
         return False
-    is_padded = any(node.attributes.get_ints("pads", ())) or "auto_pad" in node.attributes
-    return not is_padded or all(not each.offset or _has_static_images(each.result) for each in parts)
-
-
-def _has_static_images(value: ir.Value) -> bool:
-    return value.shape is not None and all(isinstance(size, int) for size in value.shape[2:])
+    return not is_padded(node) or all(not each.offset or has_static_images(each.result) for each in parts)
 
 
 def _split(node: ir.Node, parts: list[Quantizer], weights: QuantizedWeights, context: Context) -> None:
