@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from tests.ep.sessions import claims, session, with_provider
 from tests.operators.integer_convs import Case, sums
-from tests.optimizer.models import parsed
+from tests.optimizer.models import int8_layers, parsed
 from tests.processor import HAS_AVX2, HAS_AVX512_VNNI, HAS_DOT_PRODUCTS
 
 pytestmark = pytest.mark.usefixtures("library")
@@ -185,31 +185,7 @@ def chain(*cases: Case) -> onnx.ModelProto:
 @pytest.mark.skipif(not HAS_AVX512_VNNI, reason="the times of these layers are those with AVX512-VNNI")
 def test_layers_of_int8_around_a_transposed_one_are_claimed() -> None:
     """ONNX Runtime has no QLinearConv of int8 on x86-64, and makes no uint8 of it next to a node of ours."""
-    stored = {
-        "s": F32(0.05),
-        "z": np.int8(3),
-        "w": bytes_of((64, 64, 3, 3), np.int8),
-        "v": bytes_of((64, 64, 2, 2), np.int8),
-        "ws": F32(0.01),
-        "wz": np.int8(0),
-    }
-    model = parsed(
-        """g (int8[1,64,40,40] x) => (int8[1,64,80,80] q) {
-            xf = DequantizeLinear (x, s, z)
-            wf = DequantizeLinear (w, ws, wz)
-            a = Conv <pads = [1, 1, 1, 1]> (xf, wf)
-            aq = QuantizeLinear (a, s, z)
-            af = DequantizeLinear (aq, s, z)
-            vf = DequantizeLinear (v, ws, wz)
-            t = ConvTranspose <strides = [2, 2]> (af, vf)
-            tq = QuantizeLinear (t, s, z)
-            tf = DequantizeLinear (tq, s, z)
-            uf = DequantizeLinear (w, ws, wz)
-            b = Conv <pads = [1, 1, 1, 1]> (tf, uf)
-            q = QuantizeLinear (b, s, z)
-        }""",
-        **{key: np.asarray(value) for key, value in stored.items()},
-    )
+    model = int8_layers(channels=64, size=40)
     assert [each.op_type for each in claims(model, claim_all="0")] == ["Conv", "ConvTranspose", "Conv"]
 
 

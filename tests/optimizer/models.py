@@ -34,6 +34,40 @@ def parsed(text: str, opset: int = 21, ir: int = 10, **tensors: np.ndarray | lis
     return model
 
 
+def int8_layers(channels: int, size: int) -> onnx.ModelProto:
+    """Returns a QDQ model of floats with a ConvTranspose between two Convs, all data int8."""
+    random = np.random.default_rng(3)
+    stored = {
+        "s": np.float32(0.0625),
+        "z": np.int8(-3),
+        "w": random.integers(-9, 9, (channels, channels, 3, 3)).astype(np.int8),
+        "v": random.integers(-9, 9, (channels, channels, 2, 2)).astype(np.int8),
+        "ws": np.float32(0.03125),
+        "wz": np.int8(0),
+    }
+    text = f"g (float[1,{channels},{size},{size}] x) => (float[1,{channels},{2 * size},{2 * size}] y)"
+    return parsed(
+        text
+        + """ {
+            xq = QuantizeLinear (x, s, z)
+            xf = DequantizeLinear (xq, s, z)
+            wf = DequantizeLinear (w, ws, wz)
+            a = Conv <pads = [1, 1, 1, 1]> (xf, wf)
+            aq = QuantizeLinear (a, s, z)
+            af = DequantizeLinear (aq, s, z)
+            vf = DequantizeLinear (v, ws, wz)
+            t = ConvTranspose <strides = [2, 2]> (af, vf)
+            tq = QuantizeLinear (t, s, z)
+            tf = DequantizeLinear (tq, s, z)
+            uf = DequantizeLinear (w, ws, wz)
+            b = Conv <pads = [1, 1, 1, 1]> (tf, uf)
+            bq = QuantizeLinear (b, s, z)
+            y = DequantizeLinear (bq, s, z)
+        }""",
+        **{key: np.asarray(value) for key, value in stored.items()},
+    )
+
+
 def stock(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ortconv
 from ortconv.optimizer import Optimization, optimization
 from tests.operators.native import quiet
-from tests.optimizer.models import parsed
+from tests.optimizer.models import int8_layers
 
 U8, I8 = np.uint8, np.int8
 QLINEAR, QLINEAR_ADD, TO_FLOAT = (
@@ -290,34 +290,7 @@ def test_layer_stays_float_and_says_why(make: Any, reason: str) -> None:
 
 def test_int8_data_become_uint8() -> None:
     """ONNX Runtime has no QLinearConv of int8 on x86-64, and makes no uint8 of it next to a node of ours."""
-    random = np.random.default_rng(3)
-    stored = {
-        "s": np.float32(0.0625),
-        "z": np.int8(-3),
-        "w": random.integers(-9, 9, (8, 8, 3, 3)).astype(np.int8),
-        "v": random.integers(-9, 9, (8, 8, 2, 2)).astype(np.int8),
-        "ws": np.float32(0.03125),
-        "wz": np.int8(0),
-    }
-    model = parsed(
-        """g (float[1,8,9,9] x) => (float[1,8,18,18] y) {
-            xq = QuantizeLinear (x, s, z)
-            xf = DequantizeLinear (xq, s, z)
-            wf = DequantizeLinear (w, ws, wz)
-            a = Conv <pads = [1, 1, 1, 1]> (xf, wf)
-            aq = QuantizeLinear (a, s, z)
-            af = DequantizeLinear (aq, s, z)
-            vf = DequantizeLinear (v, ws, wz)
-            t = ConvTranspose <strides = [2, 2]> (af, vf)
-            tq = QuantizeLinear (t, s, z)
-            tf = DequantizeLinear (tq, s, z)
-            uf = DequantizeLinear (w, ws, wz)
-            b = Conv <pads = [1, 1, 1, 1]> (tf, uf)
-            bq = QuantizeLinear (b, s, z)
-            y = DequantizeLinear (bq, s, z)
-        }""",
-        **{key: np.asarray(value) for key, value in stored.items()},
-    )
+    model = int8_layers(channels=8, size=9)
     optimized = ortconv.optimize(model)
     onnx.checker.check_model(optimized, full_check=True)
     kinds = {each.name: each.data_type for each in optimized.graph.initializer}
