@@ -113,6 +113,7 @@ site: $(INSTALLED)
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/mypy -p ortconv
 	find ortconv/native -name '*.cc' -o -name '*.h' -o -name '*.cu' | xargs $(BIN)/clang-format --dry-run --Werror
 
 format: $(INSTALLED)
@@ -195,7 +196,7 @@ dist: $(INSTALLED)
 		> "$$($(WHEEL)/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dependencies.pth"
 	$(BIN)/python -m pip --python $(WHEEL)/venv install --quiet --disable-pip-version-check --no-deps --ignore-installed \
 		dist/*.whl
-	cd $(WHEEL) && venv/bin/python -m mypy -p ortconv
+	cd $(WHEEL) && venv/bin/python -m mypy --command 'import ortconv'
 	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep and not slow' tests/runtime/test_library.py \
 		tests/runtime/test_session.py tests/runtime/test_python_ops.py tests/runtime/test_python_ops_failures.py tests/cli/test_cli.py \
 		tests/cli/test_execution.py tests/test_imports.py tests/samples

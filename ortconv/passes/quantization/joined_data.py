@@ -6,6 +6,8 @@ that of the whole. gaze-estimation-adas-0002 has such a layer, which takes most 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 
@@ -76,6 +78,7 @@ def _split(node: ir.Node, parts: list[Quantizer], weights: QuantizedWeights, con
     scale = constants.array(scales, f"{node.name}/scale")
     point = constants.array(np.full(scales.shape, weights.point, weights.data.dtype), f"{node.name}/zero_point")
     begin, total = 0, None
+    attributes: dict[str, Any] = dict(node.attributes)
     for index, part in enumerate(parts):
         assert part.result.shape is not None
         channels = part.result.shape[1]
@@ -87,7 +90,7 @@ def _split(node: ir.Node, parts: list[Quantizer], weights: QuantizedWeights, con
             node, "DequantizeLinear", [stored, scale, point], stored, dtype=ir.DataType.FLOAT, axis=0
         )
         bias = list(node.inputs[2:]) if index == 0 else []
-        made = inserter.before(node, "Conv", [part.result, floats, *bias], result, **node.attributes)
+        made = inserter.before(node, "Conv", [part.result, floats, *bias], result, **attributes)
         total = made if total is None else inserter.before(node, "Add", [total, made], result)
     assert total is not None
     by = total.producer()
