@@ -39,6 +39,7 @@ _ROWS = (
     "winograd",
     "depth_to_space",
     "disjoint_windows",
+    "sliding_rows",
     "tapwise",
     "channel_lanes",
     "depthwise",
@@ -53,7 +54,7 @@ _ROWS = (
 _LEAST_RUN = 100.0
 """Fewest nanoseconds of a run."""
 
-_SAME_COSTS = {"winograd_separate": "winograd"}
+_SAME_COSTS = {"winograd_separate": "winograd", "sliding_src": "sliding_rows", "sliding_weights": "sliding_rows"}
 _LEAST_SHARE = 0.02
 """Of a time. A term that never has it costs nothing."""
 

@@ -28,6 +28,8 @@ ALL = {
     "winograd_separate",
     "depth_to_space",
     "disjoint_windows",
+    "sliding_src",
+    "sliding_weights",
     "tapwise",
     "channel_lanes",
     "depthwise",

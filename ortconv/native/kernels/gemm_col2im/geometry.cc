@@ -172,8 +172,9 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   constexpr int64_t kMostDepth = 1024;
   const bool in_strips = !wide && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
   // Where src is read in place, as few rows as the CPU fetches at once.
-  constexpr int64_t kDepthInPlace = 32, kShallow = 40;
-  const bool few = reads_in_place && !wide && plan.ic > kShallow;
+  constexpr int64_t kDepthInPlace = 32, kShallow = 40, kNearBytes = 256 << 10;
+  const bool few =
+      reads_in_place && !wide && plan.ic > kShallow && plan.ic * image_positions * cell_bytes(plan) > kNearBytes;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
   piece = image_positions <= kFewPositions ? best_piece(depth) : piece_of_channels(plan.ic, depth);
 }

@@ -77,6 +77,7 @@ class Worker {
   bool meets_nothing(const Tile& tile, int64_t begin, int64_t end) const;
   void copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const;
   void copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
+  int64_t readable_columns(const Tile& tile) const;
   const Cell* source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const;
   const Cell* multiply(Tile* tile) const;
   void multiply_panels(const Tile& tile, const Source& source) const;
@@ -566,6 +567,15 @@ void Worker<Cell>::add(const Tile& tile, const Cell* products) const {
   });
 }
 
+// The columns of a tile, but for those that would make its vectors go beyond the end of src: these are another tile.
+template <class Cell>
+int64_t Worker<Cell>::readable_columns(const Tile& tile) const {
+  if (!geo_.direct || geo_.wide || !geo_.reads_in_place || tile.columns <= kGemmColumns) return tile.columns;
+  const Cell* last = src_ + (plan_.ic - 1) * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+  const bool fits = last - operands_.src + whole_vectors(tile.columns) <= geo_.src_end;
+  return fits ? tile.columns : (tile.columns - 1) / kGemmColumns * kGemmColumns;
+}
+
 template <class Cell>
 void Worker<Cell>::add_all() {
   first_position_ = (part_.x_begin - geo_.axis[0].x_begin) * geo_.inner_x;
@@ -577,6 +587,7 @@ void Worker<Cell>::add_all() {
   for (tile.begin = first_position_; tile.begin < last_position; tile.begin += tile.columns) {
     const int64_t stop = origin + ((tile.begin - origin) / geo_.most_columns + 1) * geo_.most_columns;
     tile.columns = std::min(stop, last_position) - tile.begin;
+    tile.columns = readable_columns(tile);
     tile.copied = tile.first_copied = 0;
     const int64_t all_rows = (part_.channel + part_.channels) * plan_.taps;
     const int64_t height = geo_.panel_height;

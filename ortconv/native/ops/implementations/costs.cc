@@ -12,10 +12,12 @@ struct Costs {
 
 // Of floats with AVX2, which benchmarks/costs.py found with 800 random shapes and the layers of benchmarks/shapes.py,
 // counted four times, on an EPYC with a peak of 104 GFLOP/s a core; multiplied by 0.85, as others used the core too.
+// The row of sliding_rows is of 420 shapes on another one.
 constexpr Costs kAvx2[] = {
     {1.93e+03, 0, 35.4, 0, 0.0255, 0.434, 0, 0.909, 0},               // winograd
     {1.66e+04, 0, 0, 5.35, 0.019, 0.3, 0, 0.332, 0},                  // depth_to_space
     {1.99e+03, 85.8, 1.45, 28.2, 0.0202, 0.569, 0, 0.307, 0.0228},    // disjoint_windows
+    {570, 37, 11, 27, 0.041, 0.167, 0.144, 0, 0.046},                 // sliding_rows
     {4.73e+03, 0, 8.58, 27.3, 0.0246, 0.977, 0.368, 0.0581, 0.0291},  // tapwise
     {2.44e+03, 101, 3.77, 3.86, 0.0213, 0, 0, 0, 0},                  // channel_lanes
     {1.98e+03, 60.9, 2.93, 6.12, 0.0421, 0, 1.06, 0.251, 0},          // depthwise
@@ -26,20 +28,21 @@ constexpr Costs kAvx2[] = {
     {2.7e+03, 56.2, 5.9, 59.2, 0.0441, 0.121, 0.205, 0.331, 0.0251},  // col2im
 };
 
-// The same with AVX-512, of 870 other random shapes and the layers once, on an EPYC (Zen 4) that computes vectors of
-// 512 bits in halves: its peak is that of AVX2.
+// The same with AVX-512, of 1,600 other random shapes and the layers four times, on an EPYC (Zen 4) that computes
+// vectors of 512 bits in halves: its peak is that of AVX2.
 constexpr Costs kAvx512[] = {
-    {1.53e+03, 0, 18.9, 0, 0.0152, 0, 0.312, 0, 0.00224},            // winograd
-    {100, 0, 0, 1.66, 0.0151, 0.154, 0, 0.0866, 0.00498},            // depth_to_space
-    {698, 5.18, 0.549, 25.9, 0.0177, 0.257, 0, 0.129, 0.0146},       // disjoint_windows
-    {1.51e+03, 0, 2.37, 38.1, 0.0159, 0.182, 0, 0.561, 0.00976},     // tapwise
-    {867, 57.3, 1.37, 1.85, 0.0174, 0.00111, 0, 0.0477, 0.0119},     // channel_lanes
-    {200, 33, 2.27, 0.345, 0.0158, 0.0709, 0.703, 0.11, 0.00345},    // depthwise
-    {929, 31.2, 7.22, 68.5, 0.0164, 0.0899, 0.0459, 0.253, 0.0132},  // phases
-    {705, 55.3, 1.37, 22, 0.0149, 0.419, 0.175, 0.238, 0.00542},     // gemm_col2im
-    {100, 0, 2.3, 220, 0.0274, 0.476, 0.147, 0.0992, 0},             // columns
-    {1.72e+03, 37.6, 10.9, 27.1, 0.0269, 0.0748, 0, 0, 0.0392},      // im2col
-    {658, 46.5, 2.79, 39.6, 0.0263, 0.0124, 0.0944, 0.275, 0.0137},  // col2im
+    {1.38e+03, 0, 17.2, 0, 0.0126, 0.0753, 0, 0.508, 0.0226},         // winograd
+    {709, 0, 0, 3.78, 0.0117, 0.269, 0, 0.0981, 0},                   // depth_to_space
+    {393, 17.6, 0.545, 19, 0.0149, 0.324, 0, 0.135, 0.0216},          // disjoint_windows
+    {100, 16.4, 8.15, 17.5, 0.0213, 0.132, 0.0838, 0, 0.0241},        // sliding_rows
+    {2.53e+03, 0, 3.16, 44.2, 0.0147, 0.0675, 0, 0.611, 0.0155},      // tapwise
+    {248, 36.1, 2.09, 0, 0.0142, 0, 0, 0.193, 0.0117},                // channel_lanes
+    {294, 33.3, 2.07, 3.13, 0.0144, 0.00733, 0.631, 0.0615, 0.0136},  // depthwise
+    {892, 19.9, 7.63, 78.2, 0.0141, 0.104, 0.0509, 0.292, 0.0238},    // phases
+    {494, 66.6, 1.54, 19.1, 0.0135, 0.387, 0.171, 0.213, 0.0109},     // gemm_col2im
+    {100, 0, 2.38, 222, 0.0271, 0.487, 0.167, 0.0583, 0.0217},        // columns
+    {1.76e+03, 0, 13.9, 60.4, 0.022, 0.0847, 0, 0.00712, 0.0632},     // im2col
+    {466, 40.2, 3.01, 43.7, 0.0258, 0.0209, 0.0936, 0.197, 0.0281},   // col2im
 };
 
 // What the other instruction sets take, as multiples of AVX2's: of products, and of what else goes through vectors.

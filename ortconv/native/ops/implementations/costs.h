@@ -12,6 +12,7 @@ enum class Way {
   kWinograd,
   kDepthToSpace,
   kDisjointWindows,
+  kSlidingRows,
   kTapwise,
   kChannelLanes,
   kDepthwise,

@@ -73,6 +73,8 @@ std::unique_ptr<Implementation> make_winograd(const Node& node);
 std::unique_ptr<Implementation> make_winograd_separate(const Node& node);
 std::unique_ptr<Implementation> make_depth_to_space(const Node& node);
 std::unique_ptr<Implementation> make_disjoint_windows(const Node& node);
+std::unique_ptr<Implementation> make_sliding_src(const Node& node);
+std::unique_ptr<Implementation> make_sliding_weights(const Node& node);
 std::unique_ptr<Implementation> make_tapwise(const Node& node);
 std::unique_ptr<Implementation> make_channel_lanes(const Node& node);
 std::unique_ptr<Implementation> make_depthwise(const Node& node);

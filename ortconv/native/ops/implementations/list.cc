@@ -10,6 +10,8 @@ constexpr Entry kEntries[] = {
     {"winograd_separate", Way::kWinograd, false, false, make_winograd_separate},
     {"depth_to_space", Way::kDepthToSpace, false, true, make_depth_to_space},
     {"disjoint_windows", Way::kDisjointWindows, true, true, make_disjoint_windows},
+    {"sliding_src", Way::kSlidingRows, false, true, make_sliding_src},
+    {"sliding_weights", Way::kSlidingRows, true, false, make_sliding_weights},
     {"tapwise", Way::kTapwise, false, true, make_tapwise},
     {"channel_lanes", Way::kChannelLanes, false, true, make_channel_lanes},
     {"depthwise", Way::kDepthwise, false, true, make_depthwise},

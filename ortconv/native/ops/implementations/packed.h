@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <type_traits>
 
 #include "ops/implementations/implementation.h"
 
@@ -21,8 +22,13 @@ class Packed : public Implementation {
     return kScratchBytes(plan(), problem, threads);
   }
   bool run(const ConvProblem& problem, const Tensors& t, const Parallel& parallel) const override {
-    kRun(plan(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel);
-    return true;
+    const auto run_plan = [&] { return kRun(plan(), problem, t.src, t.wei, t.bias, t.dst, t.scratch, parallel); };
+    if constexpr (std::is_same_v<decltype(run_plan()), bool>) {
+      return run_plan();
+    } else {
+      run_plan();
+      return true;
+    }
   }
 
  protected:

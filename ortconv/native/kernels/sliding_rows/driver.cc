@@ -1,0 +1,280 @@
+#include <algorithm>
+#include <atomic>
+#include <type_traits>
+
+#include "base/math.h"
+#include "base/ranges.h"
+#include "kernels/im2col/product.h"
+#include "kernels/sliding_rows/plan.h"
+
+namespace ortconv::kernels::sliding_rows {
+namespace {
+
+template <class T>
+struct Run {
+  const Plan& plan;
+  const ConvProblem& problem;
+  const Geometry& geometry;
+  const im2col::Kernels<T> kernels;
+  const Sum<T>* weights;  // packed
+  const Sum<T>* src;      // copied
+  const Line* pairs;
+  const int64_t* begins;
+  const T* bias;  // may be null
+  T* dst;
+};
+
+// Copies rows of a channel of src, with margins. False: not all numbers are finite, though they have to be.
+template <class T>
+bool copy_src(const Plan& plan, const ConvProblem& p, const Geometry& geo, const im2col::Kernels<T>& kernels,
+              const T* in, Sum<T>* out) {
+  const int last = p.ndims - 1;
+  const int64_t length = p.src_size[last], rows = product_of(p.src_size, last);
+  Sum<T> products = 0;  // zero, or NaN
+  for (int64_t row = 0; row < rows; ++row, out += geo.src_pitch) {
+    Sum<T>* const to = out + geo.src_margin;
+    im2col::zero(out, geo.src_margin);
+    kernels.load(in + offset_of(row, p.src_size, p.src_x, last), p.src_x[last], length, to);
+    im2col::zero(to + length, geo.src_margin);
+    if (plan.sliding == Operand::kWeights) {
+      for (int64_t x = 0; x < length; ++x) products += to[x] * 0;
+    }
+  }
+  return products == 0;
+}
+
+// Lists, for each row of dst along each axis but the last, the rows of src and of weights that meet there.
+void list_pairs(const Plan& plan, const ConvProblem& p, const Geometry& geo, Line* pairs, int64_t* begins) {
+  const bool src_slides = plan.sliding == Operand::kSrc;
+  int64_t src_step = geo.src_pitch, tap_step = plan.pitch, count = 0;
+  int64_t src_steps[kMaxSpatial], tap_steps[kMaxSpatial];
+  for (int a = p.ndims - 2; a >= 0; --a) {
+    src_steps[a] = src_step;
+    tap_steps[a] = tap_step;
+    src_step *= p.src_size[a];
+    tap_step *= p.ker[a];
+  }
+  for (int a = 0; a < p.ndims - 1; ++a) {
+    for (int64_t y = 0; y < p.dst_size[a]; ++y) {
+      *begins++ = count;
+      const int64_t at = y + p.pad[a], reach = (p.ker[a] - 1) * p.dilation[a];
+      const int64_t first = std::max<int64_t>(0, ceil_div(at - reach, p.stride[a]));
+      const int64_t end = std::min(p.src_size[a], at / p.stride[a] + 1);
+      for (int64_t x = first; x < end; ++x) {
+        const int64_t place = at - x * p.stride[a];
+        if (place % p.dilation[a] != 0) continue;
+        const int64_t src = x * src_steps[a], tap = place / p.dilation[a] * tap_steps[a];
+        pairs[count++] = src_slides ? Line{src, tap} : Line{tap, src};
+      }
+    }
+    *begins++ = count;
+  }
+}
+
+// The state of a thread.
+template <class T>
+class Worker {
+ public:
+  using Cell = Sum<T>;
+
+  Worker(const Run<T>& run, char* slice)
+      : run_(run),
+        plan_(run.plan),
+        p_(run.problem),
+        geo_(run.geometry),
+        last_(run.problem.ndims - 1),
+        lines_(reinterpret_cast<Line*>(slice + geo_.lines)),
+        sums_(reinterpret_cast<Cell*>(slice + geo_.sums)) {
+    const bool src_slides = plan_.sliding == Operand::kSrc;
+    const int64_t src_row = geo_.rows_are_images ? geo_.src_image : 0;
+    const int64_t weights_row = geo_.rows_are_images ? 0 : plan_.weights_dst_channel();
+    args_.channels = plan_.ic;
+    args_.image_channel = src_slides ? geo_.src_channel : plan_.weights_channel();
+    args_.factors_channel = src_slides ? plan_.weights_channel() : geo_.src_channel;
+    args_.image_row = src_slides ? src_row : weights_row;
+    args_.factors_row = src_slides ? weights_row : src_row;
+    args_.shift = plan_.shift;
+    args_.bias = bias_;
+  }
+
+  // Of a group: images or channels that are not in tiles, one after the other; for each the rows of dst, and for each
+  // of these the tiles; or the tiles first, where rows of dst read the same weights.
+  void run_item(int64_t item) {
+    const bool src_slides = plan_.sliding == Operand::kSrc;
+    const auto next = [&](int64_t count) {
+      const int64_t at = item % count;
+      item /= count;
+      return at;
+    };
+    int64_t tile = 0;
+    if (src_slides) tile = next(geo_.row_tiles);
+    const int64_t column = next(geo_.num_columns) * geo_.columns, row = next(geo_.dst_rows);
+    if (!src_slides) tile = next(geo_.row_tiles);
+    const int64_t group = next(plan_.g), other = item;
+    const int64_t begin = even_begin(geo_.row_count, tile, geo_.row_tiles, 1);
+    args_.rows = even_begin(geo_.row_count, tile + 1, geo_.row_tiles, 1) - begin;
+    if (row != listed_) list_lines(row);
+    run_rows(group, geo_.rows_are_images ? begin : other, geo_.rows_are_images ? other : begin, column);
+  }
+
+ private:
+  // Lists the pairs of rows that meet in a row of dst.
+  void list_lines(int64_t row) {
+    listed_ = row;
+    offset_ = 0;
+    const int64_t* begins = run_.begins;
+    int64_t listed = 1, inner = geo_.dst_rows;
+    lines_[0] = {0, 0};
+    args_.lines = lines_;
+    for (int a = 0; a < last_; ++a) {
+      inner /= p_.dst_size[a];
+      const int64_t y = row / inner % p_.dst_size[a];
+      offset_ += y * p_.dst_x[a];
+      const Line* pairs = run_.pairs + begins[y];
+      const int64_t count = begins[y + 1] - begins[y];
+      begins += p_.dst_size[a] + 1;
+      if (last_ == 1) {
+        args_.lines = pairs;
+      } else {
+        combine(listed, pairs, count);
+      }
+      listed *= count;
+    }
+    args_.num_lines = listed;
+  }
+
+  // Replaces each line by its sums with pairs of another axis; from the last on, as those before are still to be read.
+  void combine(int64_t listed, const Line* pairs, int64_t count) {
+    for (int64_t i = listed - 1; i >= 0; --i) {
+      const Line outer = lines_[i];
+      for (int64_t k = count - 1; k >= 0; --k) {
+        lines_[i * count + k] = {outer.image + pairs[k].image, outer.factors + pairs[k].factors};
+      }
+    }
+  }
+
+  // Computes rows of a tile from an image and a dst channel of a group on: a block of columns.
+  void run_rows(int64_t group, int64_t image, int64_t channel, int64_t column) {
+    const int64_t first = group * plan_.oc + channel;
+    const Cell* src = run_.src + image * geo_.src_image + group * plan_.ic * geo_.src_channel + geo_.src_margin;
+    const Cell* weights = run_.weights + first * plan_.weights_dst_channel() + plan_.margin;
+    const bool src_slides = plan_.sliding == Operand::kSrc;
+    args_.image = src_slides ? src : weights;
+    args_.factors = src_slides ? weights : src;
+    const int64_t bias_step = geo_.rows_are_images ? 0 : 1;
+    Cell bias[kMostRows];
+    for (int64_t r = 0; r < args_.rows; ++r) {
+      bias[r] = run_.bias == nullptr ? -Cell() : Cell(widen(run_.bias[first + r * bias_step]));
+      bias_[r] = geo_.direct ? bias[r] : -Cell();
+    }
+    const int64_t end = std::min(column + geo_.columns, p_.dst_size[last_]);
+    const int64_t step = p_.dst_x[last_], row_step = geo_.rows_are_images ? p_.dst_n : p_.dst_c;
+    T* dst = run_.dst + image * p_.dst_n + first * p_.dst_c + offset_;
+    const int64_t tile = geo_.tiling.vectors * plan_.lanes;
+    for (int64_t x = column; x < end; x += tile) {
+      args_.columns = std::min(tile, end - x);
+      args_.vectors = ceil_div(args_.columns, plan_.lanes);
+      if constexpr (std::is_same_v<T, Cell>) {
+        if (geo_.direct) {
+          run_tile(x, dst + x, row_step);
+          continue;
+        }
+      }
+      run_tile(x, sums_ + x - column, geo_.columns);
+    }
+    if (geo_.direct) return;
+    for (int64_t r = 0; r < args_.rows; ++r) {
+      Cell* sums = sums_ + r * geo_.columns;
+      const Cell* left = run_.bias == nullptr ? nullptr : bias + r;
+      left = im2col::activate(run_.kernels, p_, sums, 0, 1, end - column, left);
+      im2col::store(run_.kernels, p_, sums, 0, 1, end - column, left, dst + r * row_step + column * step);
+    }
+  }
+
+  // Sums a tile that begins at column x.
+  void run_tile(int64_t x, Cell* sums, int64_t sums_row) {
+    const int64_t at = x + p_.pad[last_], shift = plan_.shift;
+    const int64_t first = std::max<int64_t>(0, ceil_div(at - geo_.length + 1, shift));
+    const int64_t steps = std::min(geo_.steps, (at + args_.columns - 1) / shift + 1) - first;
+    TileArgs<Cell> args = args_;
+    args.image += at - first * shift;
+    args.factors += first;
+    args.steps = std::max<int64_t>(0, steps);
+    args.piece = piece_of(args);
+    args.sums = sums;
+    args.sums_row = sums_row;
+    std::get<TileFn<Cell>>(plan_.kernel.run)(args);
+  }
+
+  // Whole channels, or else whole rows, or a part of one.
+  Piece piece_of(const TileArgs<Cell>& args) const {
+    const int64_t of_channel = args.num_lines * args.steps, most = plan_.piece;
+    if (args.channels * of_channel <= most) return {args.channels, args.num_lines, args.steps};
+    if (of_channel <= most) return {most / of_channel, args.num_lines, args.steps};
+    return {1, std::max<int64_t>(1, most / args.steps), std::min(args.steps, most)};
+  }
+
+  const Run<T>& run_;
+  const Plan& plan_;
+  const ConvProblem& p_;
+  const Geometry& geo_;
+  const int last_;
+  Line* lines_;
+  Cell* sums_;
+  TileArgs<Cell> args_{};
+  Cell bias_[kMostRows];
+  int64_t listed_ = -1, offset_ = 0;  // the row of dst whose lines are listed, and where it begins
+};
+
+template <class T>
+bool run_typed(const Plan& plan, const ConvProblem& p, const Geometry& geo, const T* src, const T* wei, const T* bias,
+               T* dst, char* shared, const Parallel& parallel) {
+  using Cell = Sum<T>;
+  const im2col::Kernels<T> kernels(plan.arch);
+  const int64_t slices = geo.num_slices(parallel.threads);
+  const auto each = [&](int64_t count, const auto& fn) {
+    Ranges ranges(count, 1, 1, slices);
+    for_each(parallel, slices, [&](int64_t) { ranges.for_each_item(fn); });
+  };
+  const auto* weights = plan.packed.as<const Cell>();
+  if (plan.packed.empty()) {
+    weights = reinterpret_cast<const Cell*>(shared + geo.packed);
+    each(p.oc, [&](int64_t channel) { pack_weights(plan, p, wei, channel, shared + geo.packed); });
+  }
+  auto* const copy = reinterpret_cast<Cell*>(shared + geo.src);
+  std::atomic<bool> finite{true};
+  each(p.mb * p.ic, [&](int64_t i) {
+    const T* channel = src + i / p.ic * p.src_n + i % p.ic * p.src_c;
+    if (!copy_src(plan, p, geo, kernels, channel, copy + i * geo.src_channel)) finite = false;
+  });
+  if (!finite) return false;
+  auto* const pairs = reinterpret_cast<Line*>(shared + geo.pairs);
+  auto* const begins = reinterpret_cast<int64_t*>(shared + geo.begins);
+  list_pairs(plan, p, geo, pairs, begins);
+  const Run<T> run{plan, p, geo, kernels, weights, copy, pairs, begins, bias, dst};
+  Ranges ranges(geo.items, 1, 1, slices);
+  for_each(parallel, slices, [&](int64_t i) {
+    Worker<T> worker(run, shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes);
+    ranges.for_each_item([&](int64_t item) { worker.run_item(item); });
+  });
+  return true;
+}
+
+}  // namespace
+
+size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
+  const Geometry geometry(plan, full);
+  return geometry.slices + static_cast<size_t>(geometry.num_slices(threads)) * geometry.slice_bytes;
+}
+
+bool run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
+         void* scratch, const Parallel& parallel) {
+  const Geometry geo(plan, full);
+  return with_float_type(plan.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return run_typed(plan, full, geo, static_cast<const T*>(src), static_cast<const T*>(wei),
+                     static_cast<const T*>(bias), static_cast<T*>(dst), static_cast<char*>(scratch), parallel);
+  });
+}
+
+}  // namespace ortconv::kernels::sliding_rows

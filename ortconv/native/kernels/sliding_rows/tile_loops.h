@@ -1,0 +1,149 @@
+// The loops of a tile, for vectors of any instruction set. Only for files named after one.
+//
+// A Vectors<Cell> has the types Cell and Vector, kLanes, and zero, broadcast, load, store, store_first, add and
+// multiply_add.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/sliding_rows/tile.h"
+#include "kernels/unroll.h"
+
+namespace ortconv::kernels::sliding_rows {
+namespace {
+
+// Of so many registers, what sums and the loaded numbers of the image leave is enough for a factor.
+constexpr int most_vectors(int registers, int rows) {
+  if (rows == 1) return static_cast<int>(kMostVectors);
+  return registers == 32 ? 4 : rows == 2 ? 4 : 3;
+}
+
+// Channels, lines and steps of a piece.
+struct Range {
+  int64_t begin, end;
+  static Range at(int64_t begin, int64_t length, int64_t all) { return {begin, std::min(begin + length, all)}; }
+};
+
+template <class V, int kRows, int kVectors, bool kSharedImage>
+ORTCONV_ALWAYS_INLINE inline void add_piece(const TileArgs<typename V::Cell>& args, const Range& channels,
+                                            const Range& lines, const Range& steps,
+                                            typename V::Vector (&sums)[kRows][kVectors]) {
+  using Cell = typename V::Cell;
+  for (int64_t channel = channels.begin; channel < channels.end; ++channel) {
+    for (int64_t line = lines.begin; line < lines.end; ++line) {
+      const Cell* image = args.image + channel * args.image_channel + args.lines[line].image - steps.begin * args.shift;
+      const Cell* factors = args.factors + channel * args.factors_channel + args.lines[line].factors;
+      const Cell* const end = factors + steps.end;
+      for (factors += steps.begin; factors != end; ++factors, image -= args.shift) {
+        if constexpr (kSharedImage) {
+          typename V::Vector numbers[kVectors];
+          ORTCONV_UNROLL
+          for (int v = 0; v < kVectors; ++v) numbers[v] = V::load(image + v * V::kLanes);
+          ORTCONV_UNROLL
+          for (int r = 0; r < kRows; ++r) {
+            const auto factor = V::broadcast(factors[r * args.factors_row]);
+            ORTCONV_UNROLL
+            for (int v = 0; v < kVectors; ++v) sums[r][v] = V::multiply_add(factor, numbers[v], sums[r][v]);
+          }
+        } else {
+          const auto factor = V::broadcast(*factors);
+          ORTCONV_UNROLL
+          for (int r = 0; r < kRows; ++r) {
+            ORTCONV_UNROLL
+            for (int v = 0; v < kVectors; ++v) {
+              sums[r][v] = V::multiply_add(factor, V::load(image + r * args.image_row + v * V::kLanes), sums[r][v]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class V, int kRows, int kVectors, bool kSharedImage>
+void run_tile(const TileArgs<typename V::Cell>& args) {
+  using Cell = typename V::Cell;
+  const Piece& piece = args.piece;
+  typename V::Vector sums[kRows][kVectors], totals[kRows][kVectors] = {};
+  Range channels = Range::at(0, piece.channels, args.channels), lines, steps;
+  lines = Range::at(0, piece.lines, args.num_lines), steps = Range::at(0, piece.steps, args.steps);
+  while (true) {
+    ORTCONV_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = V::zero();
+    }
+    add_piece<V, kRows, kVectors, kSharedImage>(args, channels, lines, steps, sums);
+    ORTCONV_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = V::add(totals[r][v], sums[r][v]);
+    }
+    if (steps.end < args.steps) {
+      steps = Range::at(steps.end, piece.steps, args.steps);
+    } else if (lines.end < args.num_lines) {
+      lines = Range::at(lines.end, piece.lines, args.num_lines), steps = Range::at(0, piece.steps, args.steps);
+    } else if (channels.end < args.channels) {
+      channels = Range::at(channels.end, piece.channels, args.channels);
+      lines = Range::at(0, piece.lines, args.num_lines), steps = Range::at(0, piece.steps, args.steps);
+    } else {
+      break;
+    }
+    ORTCONV_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      ORTCONV_UNROLL
+      for (int v = 0; v < kVectors; ++v) totals[r][v] = sums[r][v];
+    }
+  }
+  ORTCONV_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    Cell* out = args.sums + r * args.sums_row;
+    const auto bias = V::broadcast(args.bias[r]);
+    ORTCONV_UNROLL
+    for (int v = 0; v < kVectors; ++v, out += V::kLanes) {
+      const int64_t left = args.columns - v * V::kLanes;
+      if (left >= V::kLanes) {
+        V::store(out, V::add(sums[r][v], bias));
+      } else {
+        V::store_first(left, out, V::add(sums[r][v], bias));
+      }
+    }
+  }
+}
+
+template <class V, int kRows, bool kSharedImage, int... kCounts>
+constexpr TileFn<typename V::Cell> tile_of(int64_t vectors, std::integer_sequence<int, kCounts...>) {
+  constexpr TileFn<typename V::Cell> kTiles[] = {run_tile<V, kRows, kCounts + 1, kSharedImage>...};
+  return kTiles[vectors - 1];
+}
+
+template <class V, int kRows, int kRegisters>
+void run_rows(const TileArgs<typename V::Cell>& args) {
+  constexpr std::make_integer_sequence<int, most_vectors(kRegisters, kRows)> kCounts{};
+  if (kRows == 1 || args.image_row == 0) {
+    tile_of<V, kRows, true>(args.vectors, kCounts)(args);
+  } else {
+    tile_of<V, kRows, false>(args.vectors, kCounts)(args);
+  }
+}
+
+template <class V, int kRegisters>
+void run_any(const TileArgs<typename V::Cell>& args) {
+  constexpr TileFn<typename V::Cell> kByRows[] = {run_rows<V, 1, kRegisters>, run_rows<V, 2, kRegisters>,
+                                                  run_rows<V, 3, kRegisters>, run_rows<V, 4, kRegisters>};
+  kByRows[args.rows - 1](args);
+}
+
+template <class Floats, class Doubles, int kRegisters>
+constexpr TileKernel tile_kernel(const char* name) {
+  return {name,
+          Floats::kLanes * static_cast<int64_t>(sizeof(float)),
+          {0, most_vectors(kRegisters, 1), most_vectors(kRegisters, 2), most_vectors(kRegisters, 3),
+           most_vectors(kRegisters, 4)},
+          {run_any<Floats, kRegisters>, run_any<Doubles, kRegisters>}};
+}
+
+}  // namespace
+}  // namespace ortconv::kernels::sliding_rows
