@@ -277,8 +277,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     src = slice.add<Cell>((all_depth ? plan.ic : depth) * pitch);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
-    constexpr int64_t kFarWeights = 2 << 20, kFarSource = 8 << 20;
-    prefetches_src = plan.ic * p.src_c * kCell > kFarSource;
+    constexpr int64_t kFarWeights = 2 << 20, kFarSource = 4 << 20;
+    prefetches_src = bytes > kFarSource;
     prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
     transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;

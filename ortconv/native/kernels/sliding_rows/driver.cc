@@ -4,6 +4,7 @@
 
 #include "base/math.h"
 #include "base/ranges.h"
+#include "kernels/gemm/pieces.h"
 #include "kernels/im2col/product.h"
 #include "kernels/sliding_rows/plan.h"
 
@@ -208,10 +209,12 @@ class Worker {
 
   // Whole channels, or else whole rows, or a part of one.
   Piece piece_of(const TileArgs<Cell>& args) const {
-    const int64_t of_channel = args.num_lines * args.steps, most = plan_.piece;
-    if (args.channels * of_channel <= most) return {args.channels, args.num_lines, args.steps};
-    if (of_channel <= most) return {most / of_channel, args.num_lines, args.steps};
-    return {1, std::max<int64_t>(1, most / args.steps), std::min(args.steps, most)};
+    // What is not zero of the products of an output and a pair of rows.
+    const int64_t of_line = std::max<int64_t>(1, std::min(args.steps, ceil_div(geo_.length, plan_.shift)));
+    const int64_t of_channel = args.num_lines * of_line, most = geo_.piece;
+    if (of_channel <= most) return {most / std::max<int64_t>(1, of_channel), args.num_lines, args.steps};
+    if (of_line <= most) return {1, even_piece(args.num_lines, most / of_line), args.steps};
+    return {1, 1, even_piece(args.steps, args.steps * most / of_line)};
   }
 
   const Run<T>& run_;

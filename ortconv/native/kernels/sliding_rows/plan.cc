@@ -1,6 +1,7 @@
 #include "kernels/sliding_rows/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/gemm/pieces.h"
 #include "kernels/im2col/product.h"
@@ -23,6 +24,17 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t channel,
       im2col::zero(out + plan.margin + plan.ker, plan.pitch - plan.margin - plan.ker);
     }
   }
+}
+
+// By the taps that meet in an output, at most.
+int64_t piece_of(const Plan& plan, const ConvProblem& p) {
+  int64_t taps = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    const int64_t period = p.stride[a] / std::gcd(p.stride[a], p.dilation[a]);
+    taps *= std::min(p.src_size[a], ceil_div(p.ker[a], period));
+  }
+  const bool few = product_of(p.src_size, p.ndims) <= kFewPositions;
+  return few ? best_piece(plan.ic * taps) : piece_length(plan.ic, taps);
 }
 
 // The steps at which a row of the image meets a row of dst, and by how many numbers on the average of these.
@@ -87,7 +99,6 @@ Plan::Plan(Operand sliding, const ConvProblem& p, DataType dtype, const ArchFlag
       margin(0) {
   lanes = dtype == DataType::kDouble ? kernel.lanes<double>() : kernel.lanes<float>();
   shift = sliding == Operand::kSrc ? p.dilation[p.ndims - 1] : p.stride[p.ndims - 1];
-  piece = piece_length(ic, outer_taps * ker);
   pitch = ker;
   if (sliding == Operand::kWeights) {
     // Tiles as long as the rows at most, so that zeros are twice as many numbers at most.
@@ -131,6 +142,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   columns = tile * std::min(std::max<int64_t>(1, kBlockColumns / tile), ceil_div(p.dst_size[last], tile));
   num_columns = ceil_div(p.dst_size[last], columns);
   dst_rows = product_of(p.dst_size, last);
+  piece = piece_of(plan, p);
   most_lines = 1;
   int64_t all_pairs = 0, all_begins = 0;
   for (int a = 0; a < last; ++a) {

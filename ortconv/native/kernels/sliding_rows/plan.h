@@ -19,7 +19,6 @@ struct Plan {
   int64_t lanes;      // of a vector
   int64_t g, ic, oc;  // channels per group
   int64_t outer_taps, ker, shift;
-  int64_t piece;          // products that are summed one after the other
   int64_t margin, pitch;  // zeros on each side of a row of weights, and the distance between rows
   Buffer packed;          // empty when the weights are not constant
 
@@ -50,6 +49,7 @@ struct Geometry {
   int64_t row_tiles;
   int64_t columns, num_columns;  // of a block of columns, and how many there are
   int64_t dst_rows;              // of one channel of an image
+  int64_t piece;                 // products that are summed one after the other
   int64_t most_lines;            // pairs of rows that meet in a row of dst, of one channel
   bool direct;                   // sums are stored in dst
   int64_t src_margin, src_pitch, src_channel, src_image;

@@ -36,12 +36,12 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
     work.products = lines * ic * geo.tiling.time * lanes;
     work.calls = work.items * tiles / static_cast<double>(geo.num_columns);
     // Between pieces, sums are put aside.
-    work.added = std::max(0.0, std::floor(products / static_cast<double>(plan.piece))) * dst_count(p);
+    work.added = std::max(0.0, std::floor(products / static_cast<double>(geo.piece))) * dst_count(p);
     work.copied = static_cast<double>(p.mb) * static_cast<double>(geo.src_image) +
                   (this->node().wei == nullptr ? weight_count(p) : 0);
     work.stored = dst_count(p);
     work.steps = src_rows(p) * static_cast<double>(p.ic) + table;
-    work.far = far_bytes(4 * weight_count(p)) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
+    work.far = far_bytes(4 * static_cast<double>(plan.packed_size())) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }
 
