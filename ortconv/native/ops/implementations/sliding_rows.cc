@@ -39,6 +39,9 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
     work.added = std::max(0.0, std::floor(products / static_cast<double>(geo.piece))) * dst_count(p);
     work.copied = static_cast<double>(p.mb) * static_cast<double>(geo.src_image) +
                   (this->node().wei == nullptr ? weight_count(p) : 0);
+    // Sums that are not stored as they are lie in memory in between.
+    constexpr double kPasses = 2;
+    if (!geo.direct) work.added += kPasses * dst_count(p);
     work.stored = dst_count(p);
     work.steps = src_rows(p) * static_cast<double>(p.ic) + table;
     work.far = far_bytes(4 * static_cast<double>(plan.packed_size())) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
