@@ -20,7 +20,7 @@ class Columns : public Direct {
       return scratch_bytes(problem, threads);
     };
     if (!kernels::can_run_columns(plan, p) || !is_moderate(p, bytes)) return std::nullopt;
-    constexpr double kLeastRows = 4;
+    constexpr double kLeastRows = 2;
     const double rows = src_positions(p), ic = static_cast<double>(plan.ic), groups = static_cast<double>(p.g);
     const double columns = static_cast<double>(plan.oc) * taps_of(p);
     const double most = static_cast<double>(plan.mr), rest = rows - std::floor(rows / most) * most;

@@ -43,10 +43,12 @@ inline double reaching_taps(const ConvProblem& p, int a) {
 
 inline double rounded_up(double count, double granule) { return std::ceil(count / granule) * granule; }
 
-// Bytes beyond those that stay in L2, when so many are read in each of so many passes.
+// Bytes beyond those that stay in L2, when so many are read in each of so many passes. Those that a core's share of the
+// last cache has no room for take longer.
 inline double far_bytes(double bytes, double passes = 1) {
-  constexpr double kNear = 256 << 10;
-  return bytes <= kNear ? 0 : bytes * passes;
+  constexpr double kNear = 256 << 10, kShare = 4 << 20, kFromMemory = 3;
+  if (bytes <= kNear) return 0;
+  return (bytes + (kFromMemory - 1) * std::max(0.0, bytes - kShare)) * passes;
 }
 
 }  // namespace ortconv::implementations
