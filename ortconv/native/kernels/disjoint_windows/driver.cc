@@ -34,6 +34,7 @@ class Worker {
         p_(run.problem),
         geo_(run.geometry),
         last_(run.problem.ndims - 1),
+        row_axis_(plan_.row == p_.ker[last_] ? last_ - 1 : last_),
         src_(reinterpret_cast<Cell*>(slice + geo_.src)),
         line_(reinterpret_cast<Cell*>(slice + geo_.line)),
         products_(reinterpret_cast<Cell*>(slice + geo_.products)),
@@ -49,7 +50,7 @@ class Worker {
     for (int64_t row = 0; row < num_rows(); ++row) {
       offsets_[row] = 0;
       int64_t rest = row;
-      for (int a = last_ - 1; a >= 0; --a) {
+      for (int a = row_axis_; a >= 0; --a) {
         offsets_[row] += rest % p_.ker[a] * p_.dilation[a] * p_.dst_x[a];
         rest /= p_.ker[a];
       }
@@ -78,6 +79,7 @@ class Worker {
   const ConvProblem& p_;
   const Geometry& geo_;
   const int last_;
+  const int row_axis_;  // the last one on which rows of a window are counted
   Cell *src_, *line_, *products_, *bias_, *gap_;
   int64_t *offsets_, *places_;  // see Rows
   int64_t listed_ = -1;         // the position that places_ begin with
@@ -149,7 +151,7 @@ void Worker<T>::multiply(const T* src, int64_t count) {
       for (int64_t x = 0; x < count; x += mr) {
         args.rows = std::min(mr, count - x);
         args.a = src_ + x * depth;
-        for (int64_t i = 0; i < args.rows; ++i) c[i] = products_ + (x + i) * plan_.block_rows + row;
+        for (int64_t i = 0; i < args.rows; ++i) c[i] = products_ + (x + i) * plan_.pitch() + row;
         run_.kernels.gemm.run(args);
       }
     }
@@ -164,7 +166,7 @@ void Worker<T>::finish(int64_t count) {
     const bool activates = !p_.activation.is_identity();
     if (!kRounds && !activates) return;
     for (int64_t i = 0; i < count; ++i) {
-      Cell* window = products_ + i * plan_.block_rows;
+      Cell* window = products_ + i * plan_.pitch();
       for (int64_t c = 0; c < channels_; ++c, window += plan_.taps) {
         if (activates) {
           run_.kernels.activate.template run<T>(p_.activation, left_ == nullptr ? 0.0f : left_[c], plan_.taps, window);
@@ -176,8 +178,8 @@ void Worker<T>::finish(int64_t count) {
     left_ = nullptr;
     if constexpr (kRounds) {
       const Cell* in = products_;
-      run_.kernels.interleave.template to<T>()({&in, plan_.block_rows, count, channels_ * plan_.taps, 1, nullptr,
-                                                values_, plan_.block_rows, Store::kCached});
+      run_.kernels.interleave.template to<T>()(
+          {&in, plan_.pitch(), count, channels_ * plan_.taps, 1, nullptr, values_, plan_.pitch(), Store::kCached});
     }
   }
 }
@@ -238,34 +240,31 @@ void Worker<T>::copy_cut(int64_t position, int64_t index) {
     rest /= p_.src_size[a];
     place += y[a] * p_.dst_x[a];
   }
-  const int64_t step = p_.dilation[last_];
-  const int64_t begin = std::max<int64_t>(0, ceil_div(-y[last_], step));
-  const int64_t end = std::min(plan_.row, ceil_div(p_.dst_size[last_] - y[last_], step));
+  int64_t begin = 0, end = plan_.row;
+  if (row_axis_ < last_) begin = std::max<int64_t>(0, -y[last_]), end = std::min(end, p_.dst_size[last_] - y[last_]);
   if (begin >= end) return;
   for (int64_t row = 0; row < num_rows(); ++row) {
     bool inside = true;
-    for (int64_t a = last_ - 1, rest = row; a >= 0; --a) {
+    for (int64_t a = row_axis_, rest = row; a >= 0; --a) {
       const int64_t at = y[a] + rest % p_.ker[a] * p_.dilation[a];
       inside &= at >= 0 && at < p_.dst_size[a];
       rest /= p_.ker[a];
     }
     if (!inside) continue;
-    const T* in = values_ + index * plan_.block_rows + row * plan_.row + begin;
-    T* out = dst_ + place + offsets_[row] + begin * step;
+    const T* in = values_ + index * plan_.pitch() + row * plan_.row + begin;
+    T* out = dst_ + place + offsets_[row] + begin;
     for (int64_t c = 0; c < channels_; ++c) {
       const Cell bias = left_ == nullptr ? -Cell() : left_[c];
-      copy_row(in + c * plan_.taps, end - begin, step, bias, out + c * p_.dst_c);
+      copy_row(in + c * plan_.taps, end - begin, bias, out + c * p_.dst_c);
     }
   }
 }
 
 template <class T>
 void Worker<T>::copy_windows(int64_t begin, int64_t count, const int64_t* places) {
-  const int64_t step = p_.dilation[last_];
-  const bool is_short = (step == 1 || plan_.row == 1) && plan_.row <= kShort;
-  const auto copy = kCopyRows<T>[static_cast<size_t>(is_short ? plan_.row : 0)];
+  const auto copy = kCopyRows<T>[static_cast<size_t>(plan_.row <= kShort ? plan_.row : 0)];
   for (int64_t c = 0; c < channels_; ++c) {
-    copy({values_ + c * plan_.taps, plan_.block_rows, count, places, offsets_, num_rows(), plan_.row, step,
+    copy({values_ + c * plan_.taps, plan_.pitch(), count, places, offsets_, num_rows(), plan_.row,
           left_ == nullptr ? -Cell() : left_[c], dst_ + c * p_.dst_c});
   }
   for (int64_t i = 0; i < count; ++i) {

@@ -74,7 +74,7 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
       ic(p.ic / p.g),
       oc(p.oc / p.g),
       taps(product_of(p.ker, p.ndims)),
-      row(p.ker[p.ndims - 1]) {
+      row(p.dilation[p.ndims - 1] == 1 ? p.ker[p.ndims - 1] : 1) {
   mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
   depth = even_piece(ic, im2col::kMostDepth);
   piece = piece_of_channels(ic, depth);
@@ -115,7 +115,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     using Cell = Sum<T>;
-    const int64_t most = std::max<int64_t>(kProductBytes / (plan.block_rows * static_cast<int64_t>(sizeof(Cell))), 1);
+    const int64_t most = std::max<int64_t>(kProductBytes / (plan.pitch() * static_cast<int64_t>(sizeof(Cell))), 1);
     const int64_t calls = std::max<int64_t>(1, std::min(most, kMostTile) / plan.mr);
     tile = std::min(calls * plan.mr, align_up(slab * inner, plan.mr));
     im2col::Parts shared, slice;
@@ -123,8 +123,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     slices = shared.bytes();
     src = slice.add<Cell>(plan.depth * tile);
     line = slice.add<Cell>(std::is_same_v<T, Cell> ? 0 : tile);
-    products = slice.add<Cell>(tile * plan.block_rows);
-    rounded = slice.add<T>(std::is_same_v<T, Cell> ? 0 : tile * plan.block_rows);
+    products = slice.add<Cell>(tile * plan.pitch());
+    rounded = slice.add<T>(std::is_same_v<T, Cell> ? 0 : tile * plan.pitch());
     bias = slice.add<Cell>(plan.block);
     gap = slice.add<Cell>(plan.block);
     offsets = slice.add<int64_t>(plan.taps / plan.row);

@@ -14,7 +14,7 @@ struct Plan {
   DataType dtype;
   ArchFlags arch;
   int64_t g, ic, oc;   // channels per group
-  int64_t taps, row;   // of a window, and of one of its rows
+  int64_t taps, row;   // of a window, and of one of its rows, whose taps follow each other in dst
   int64_t mr;          // most positions of a call of the GEMM
   int64_t depth;       // src channels that a call adds up
   int64_t piece;       // products that are summed one after the other
@@ -26,6 +26,8 @@ struct Plan {
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
 
+  // Between the products of two positions: an odd number of cache lines, or those of a channel would evict each other.
+  int64_t pitch() const { return (block_rows / kGemmColumns | 1) * kGemmColumns; }
   int64_t block_size() const { return block_rows * ic; }  // of packed weights
   int64_t packed_size() const { return g * num_blocks * block_size(); }
 };

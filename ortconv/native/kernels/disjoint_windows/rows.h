@@ -17,22 +17,17 @@ struct Rows {
   const int64_t* places;   // where each window begins in dst, or kCut
   const int64_t* offsets;  // where each of its rows does
   int64_t rows, length;    // of a window; of a row
-  int64_t step;            // of taps in dst
   Sum<T> bias;             // is added where T is the type of sums
   T* dst;
 };
 constexpr int64_t kCut = INT64_MIN;
 
 template <class T>
-void copy_row(const T* in, int64_t length, int64_t step, Sum<T> bias, T* out) {
-  if (step == 1) {
-    for (int64_t k = 0; k < length; ++k) out[k] = with_bias<T>(in[k], bias);
-  } else {
-    for (int64_t k = 0; k < length; ++k) out[k * step] = with_bias<T>(in[k], bias);
-  }
+void copy_row(const T* in, int64_t length, Sum<T> bias, T* out) {
+  for (int64_t k = 0; k < length; ++k) out[k] = with_bias<T>(in[k], bias);
 }
 
-// Rows of kLength taps that follow each other in dst; of any number and step if it is 0.
+// Rows of kLength taps; of any number if it is 0.
 template <int kLength, class T>
 void copy_rows(const Rows<T>& r) {
   const T* in = r.in;
@@ -41,7 +36,7 @@ void copy_rows(const Rows<T>& r) {
     T* const out = r.dst + r.places[i];
     if constexpr (kLength == 0) {
       for (int64_t row = 0; row < r.rows; ++row) {
-        copy_row(in + row * r.length, r.length, r.step, r.bias, out + r.offsets[row]);
+        copy_row(in + row * r.length, r.length, r.bias, out + r.offsets[row]);
       }
     } else {
       const T* from = in;

@@ -90,9 +90,9 @@ class Worker {
     const int64_t src_row = geo_.rows_are_images ? geo_.src_image : 0;
     const int64_t weights_row = geo_.rows_are_images ? 0 : plan_.weights_dst_channel();
     args_.channels = plan_.ic;
-    args_.image_channel = src_slides ? geo_.src_channel : plan_.weights_channel();
+    args_.sliding_channel = src_slides ? geo_.src_channel : plan_.weights_channel();
     args_.factors_channel = src_slides ? plan_.weights_channel() : geo_.src_channel;
-    args_.image_row = src_slides ? src_row : weights_row;
+    args_.sliding_row = src_slides ? src_row : weights_row;
     args_.factors_row = src_slides ? weights_row : src_row;
     args_.shift = plan_.shift;
     args_.bias = bias_;
@@ -149,7 +149,7 @@ class Worker {
     for (int64_t i = listed - 1; i >= 0; --i) {
       const Line outer = lines_[i];
       for (int64_t k = count - 1; k >= 0; --k) {
-        lines_[i * count + k] = {outer.image + pairs[k].image, outer.factors + pairs[k].factors};
+        lines_[i * count + k] = {outer.sliding + pairs[k].sliding, outer.factors + pairs[k].factors};
       }
     }
   }
@@ -160,7 +160,7 @@ class Worker {
     const Cell* src = run_.src + image * geo_.src_image + group * plan_.ic * geo_.src_channel + geo_.src_margin;
     const Cell* weights = run_.weights + first * plan_.weights_dst_channel() + plan_.margin;
     const bool src_slides = plan_.sliding == Operand::kSrc;
-    args_.image = src_slides ? src : weights;
+    args_.sliding = src_slides ? src : weights;
     args_.factors = src_slides ? weights : src;
     const int64_t bias_step = geo_.rows_are_images ? 0 : 1;
     Cell bias[kMostRows];
@@ -198,7 +198,7 @@ class Worker {
     const int64_t first = std::max<int64_t>(0, ceil_div(at - geo_.length + 1, shift));
     const int64_t steps = std::min(geo_.steps, (at + args_.columns - 1) / shift + 1) - first;
     TileArgs<Cell> args = args_;
-    args.image += at - first * shift;
+    args.sliding += at - first * shift;
     args.factors += first;
     args.steps = std::max<int64_t>(0, steps);
     args.piece = piece_of(args);

@@ -37,7 +37,7 @@ int64_t piece_of(const Plan& plan, const ConvProblem& p) {
   return few ? best_piece(plan.ic * taps) : piece_length(plan.ic, taps);
 }
 
-// The steps at which a row of the image meets a row of dst, and by how many numbers on the average of these.
+// The steps at which a row of the sliding operand meets a row of dst, and by how many numbers on the average of these.
 struct Meeting {
   double steps, length;
 };
@@ -58,8 +58,8 @@ Meeting meeting_of(int64_t length, int64_t steps, int64_t shift, int64_t pad, in
 }
 
 // The tiles that take the least time.
-Tiling best_tiling(const TileKernel& kernel, int64_t lanes, int64_t most_rows, int64_t most_vectors, bool shares_image,
-                   int64_t columns, const Meeting& meeting) {
+Tiling best_tiling(const TileKernel& kernel, int64_t lanes, int64_t most_rows, int64_t most_vectors,
+                   bool shares_sliding, int64_t columns, const Meeting& meeting) {
   // In multiply-adds: a sum waits so long for the one before, a load that is not aligned, and a pair of rows.
   constexpr double kWait = 4, kLoad = 1.5, kPair = 5;
   const int64_t rows = ceil_div(most_rows, ceil_div(most_rows, kMostRows));
@@ -70,7 +70,7 @@ Tiling best_tiling(const TileKernel& kernel, int64_t lanes, int64_t most_rows, i
     const auto wide = static_cast<double>(vectors * lanes);
     const double tiles = static_cast<double>(ceil_div(columns, lanes)) / v;
     const double met = meeting.steps * std::min(tiles, (meeting.length + wide - 1) / wide);
-    const double each = std::max({r * v, kWait, kLoad * (shares_image ? v + r : r * v + 1)});
+    const double each = std::max({r * v, kWait, kLoad * (shares_sliding ? v + r : r * v + 1)});
     const double time = (met * each + std::min(tiles, met) * kPair) / r;
     if (vectors == 1 || time < best.time) best = {rows, vectors, met / tiles, time};
     if (wide >= static_cast<double>(columns)) break;
@@ -131,11 +131,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   length = src_slides ? p.src_size[last] : plan.ker;
   steps = src_slides ? plan.ker : p.src_size[last];
   rows_are_images = p.mb > 1 && (!src_slides || plan.oc == 1);
-  shares_image = rows_are_images != src_slides;
+  shares_sliding = rows_are_images != src_slides;
   row_count = rows_are_images ? p.mb : plan.oc;
   others = rows_are_images ? plan.oc : p.mb;
   const int64_t most_vectors = src_slides ? kMostVectors : plan.margin / plan.lanes;
-  tiling = best_tiling(plan.kernel, plan.lanes, row_count, most_vectors, shares_image, p.dst_size[last],
+  tiling = best_tiling(plan.kernel, plan.lanes, row_count, most_vectors, shares_sliding, p.dst_size[last],
                        meeting_of(length, steps, plan.shift, p.pad[last], p.dst_size[last]));
   row_tiles = ceil_div(row_count, tiling.rows);
   const int64_t tile = tiling.vectors * plan.lanes;

@@ -9,8 +9,8 @@
 
 namespace ortconv::kernels::sliding_rows {
 
-// Weights are packed in rows: [group][dst channel][src channel][taps of the axes before the last][row]. Of the operand
-// that slides, the image, rows have zeros on both sides; the numbers of the other one are its factors.
+// Weights are packed in rows: [group][dst channel][src channel][taps of the axes before the last][row]. Rows of the
+// operand that slides have zeros on both sides; the numbers of the other one are its factors.
 struct Plan {
   Operand sliding;
   DataType dtype;
@@ -40,9 +40,9 @@ struct Tiling {
 };
 
 struct Geometry {
-  int64_t length, steps;  // of a row of the image, without zeros; of a row of factors
+  int64_t length, steps;  // of a row that slides, without zeros; of a row of factors
   bool rows_are_images;   // those of a tile; else dst channels of a group
-  bool shares_image;      // all rows of a tile have the same image
+  bool shares_sliding;    // all rows of a tile have the same row that slides
   int64_t row_count;      // images or channels
   int64_t others;         // the other of both
   Tiling tiling;

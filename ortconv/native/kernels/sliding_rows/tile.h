@@ -13,32 +13,33 @@ namespace ortconv::kernels::sliding_rows {
 constexpr int64_t kMostRows = 4;     // of a tile
 constexpr int64_t kMostVectors = 8;  // of a row of a tile
 
-// Where a pair of rows begins in the image and in the factors of the first channel.
+// A pair of rows: where in the first channel of the sliding operand and of the factors each begins.
 struct Line {
-  int64_t image, factors;
+  int64_t sliding, factors;
 };
 
-// sums[row][x] = sum over channels, lines and 0 <= t < steps of image[row][x - t * shift] * factors[row][t]
-//
-// for 0 <= x < columns. A piece is a single chain of multiply-adds; pieces are added one after the other. A tile may
-// read vectors * lanes - 1 numbers beyond either end of a row of the image.
+// What is summed by a single chain of multiply-adds, at most. Pieces are added one after the other.
 struct Piece {
-  int64_t channels, lines, steps;  // most of them
+  int64_t channels, lines, steps;
 };
 
+// sums[row][x] = bias[row] + sum over channels, lines and 0 <= t < steps of
+//                            sliding[row][x - t * shift] * factors[row][t]
+//
+// for 0 <= x < columns. A tile may read vectors * lanes - 1 numbers beyond either end of a row of the sliding operand.
 template <class Cell>
 struct TileArgs {
   int64_t rows, columns;
-  int64_t vectors;                                   // that hold the columns
-  int64_t channels, image_channel, factors_channel;  // and the distances between them
+  int64_t vectors;                                     // that hold the columns
+  int64_t channels, sliding_channel, factors_channel;  // and the distances between them
   int64_t num_lines;
   const Line* lines;
   int64_t steps, shift;
   Piece piece;
-  const Cell* image;
-  int64_t image_row;  // zero: all rows of the tile share the image
+  const Cell* sliding;
+  int64_t sliding_row;  // zero: all rows of the tile share it
   const Cell* factors;
-  int64_t factors_row;  // zero: they share the factors, unless they share the image
+  int64_t factors_row;  // zero: they share these, unless they share the other operand
   const Cell* bias;     // one for each row
   Cell* sums;
   int64_t sums_row;

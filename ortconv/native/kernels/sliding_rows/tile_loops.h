@@ -14,7 +14,7 @@
 namespace ortconv::kernels::sliding_rows {
 namespace {
 
-// Of so many registers, what sums and the loaded numbers of the image leave is enough for a factor.
+// Of so many registers, what sums and the loaded numbers leave is enough for a factor.
 constexpr int most_vectors(int registers, int rows) {
   if (rows == 1) return static_cast<int>(kMostVectors);
   return registers == 32 ? 4 : rows == 2 ? 4 : 3;
@@ -26,21 +26,22 @@ struct Range {
   static Range at(int64_t begin, int64_t length, int64_t all) { return {begin, std::min(begin + length, all)}; }
 };
 
-template <class V, int kRows, int kVectors, bool kSharedImage>
+template <class V, int kRows, int kVectors, bool kShared>
 ORTCONV_ALWAYS_INLINE inline void add_piece(const TileArgs<typename V::Cell>& args, const Range& channels,
                                             const Range& lines, const Range& steps,
                                             typename V::Vector (&sums)[kRows][kVectors]) {
   using Cell = typename V::Cell;
   for (int64_t channel = channels.begin; channel < channels.end; ++channel) {
     for (int64_t line = lines.begin; line < lines.end; ++line) {
-      const Cell* image = args.image + channel * args.image_channel + args.lines[line].image - steps.begin * args.shift;
+      const Cell* sliding =
+          args.sliding + channel * args.sliding_channel + args.lines[line].sliding - steps.begin * args.shift;
       const Cell* factors = args.factors + channel * args.factors_channel + args.lines[line].factors;
       const Cell* const end = factors + steps.end;
-      for (factors += steps.begin; factors != end; ++factors, image -= args.shift) {
-        if constexpr (kSharedImage) {
+      for (factors += steps.begin; factors != end; ++factors, sliding -= args.shift) {
+        if constexpr (kShared) {
           typename V::Vector numbers[kVectors];
           ORTCONV_UNROLL
-          for (int v = 0; v < kVectors; ++v) numbers[v] = V::load(image + v * V::kLanes);
+          for (int v = 0; v < kVectors; ++v) numbers[v] = V::load(sliding + v * V::kLanes);
           ORTCONV_UNROLL
           for (int r = 0; r < kRows; ++r) {
             const auto factor = V::broadcast(factors[r * args.factors_row]);
@@ -53,7 +54,7 @@ ORTCONV_ALWAYS_INLINE inline void add_piece(const TileArgs<typename V::Cell>& ar
           for (int r = 0; r < kRows; ++r) {
             ORTCONV_UNROLL
             for (int v = 0; v < kVectors; ++v) {
-              sums[r][v] = V::multiply_add(factor, V::load(image + r * args.image_row + v * V::kLanes), sums[r][v]);
+              sums[r][v] = V::multiply_add(factor, V::load(sliding + r * args.sliding_row + v * V::kLanes), sums[r][v]);
             }
           }
         }
@@ -62,7 +63,7 @@ ORTCONV_ALWAYS_INLINE inline void add_piece(const TileArgs<typename V::Cell>& ar
   }
 }
 
-template <class V, int kRows, int kVectors, bool kSharedImage>
+template <class V, int kRows, int kVectors, bool kShared>
 void run_tile(const TileArgs<typename V::Cell>& args) {
   using Cell = typename V::Cell;
   const Piece& piece = args.piece;
@@ -75,7 +76,7 @@ void run_tile(const TileArgs<typename V::Cell>& args) {
       ORTCONV_UNROLL
       for (int v = 0; v < kVectors; ++v) sums[r][v] = V::zero();
     }
-    add_piece<V, kRows, kVectors, kSharedImage>(args, channels, lines, steps, sums);
+    add_piece<V, kRows, kVectors, kShared>(args, channels, lines, steps, sums);
     ORTCONV_UNROLL
     for (int r = 0; r < kRows; ++r) {
       ORTCONV_UNROLL
@@ -113,16 +114,16 @@ void run_tile(const TileArgs<typename V::Cell>& args) {
   }
 }
 
-template <class V, int kRows, bool kSharedImage, int... kCounts>
+template <class V, int kRows, bool kShared, int... kCounts>
 constexpr TileFn<typename V::Cell> tile_of(int64_t vectors, std::integer_sequence<int, kCounts...>) {
-  constexpr TileFn<typename V::Cell> kTiles[] = {run_tile<V, kRows, kCounts + 1, kSharedImage>...};
+  constexpr TileFn<typename V::Cell> kTiles[] = {run_tile<V, kRows, kCounts + 1, kShared>...};
   return kTiles[vectors - 1];
 }
 
 template <class V, int kRows, int kRegisters>
 void run_rows(const TileArgs<typename V::Cell>& args) {
   constexpr std::make_integer_sequence<int, most_vectors(kRegisters, kRows)> kCounts{};
-  if (kRows == 1 || args.image_row == 0) {
+  if (kRows == 1 || args.sliding_row == 0) {
     tile_of<V, kRows, true>(args.vectors, kCounts)(args);
   } else {
     tile_of<V, kRows, false>(args.vectors, kCounts)(args);
