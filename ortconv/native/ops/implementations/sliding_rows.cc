@@ -26,7 +26,9 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
       table += static_cast<double>(p.src_size[a]) * static_cast<double>(p.ker[a]);
     }
     if (table > kMostPairs) return std::nullopt;
-    if (!is_in_proportion(sliding_rows::scratch_bytes(plan, p, 1), p, sizeof(float))) return std::nullopt;
+    // Packed weights have zeros among them.
+    const size_t constant = this->node().wei == nullptr ? 0 : static_cast<size_t>(plan.packed_size()) * sizeof(float);
+    if (!is_in_proportion(sliding_rows::scratch_bytes(plan, p, 1) + constant, p, sizeof(float))) return std::nullopt;
     const sliding_rows::Geometry geo(plan, p);
     const auto ic = static_cast<double>(plan.ic), lanes = static_cast<double>(plan.lanes);
     const auto tiles = static_cast<double>(ceil_div(p.dst_size[p.ndims - 1], geo.tiling.vectors * plan.lanes));
