@@ -166,7 +166,10 @@ def test_what_stays_and_why(text: str, reason: str) -> None:
     assert reason in " ".join(done.outcomes[0].kept)
     assert len(done.outcomes[0].folded) == text.startswith("r = Relu")
     if reason != "it is in training mode":
-        feeds = {"x": rand(1, 4, 5), "given": np.zeros(6, np.float32)}
+        x = rand(1, 4, 5)
+        if reason == "it divides by the result":
+            x = np.abs(x) + 1  # a sum near zero has a large relative error
+        feeds = {"x": x, "given": np.zeros(6, np.float32)}
         for right, got in zip(stock(model, feeds), run(done.to_proto(), feeds, "native"), strict=True):
             np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-5)
 
