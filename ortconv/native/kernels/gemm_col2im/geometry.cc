@@ -171,7 +171,7 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   // next call; and what is added to totals is as long as in im2col.
   constexpr int64_t kMostDepth = 1024;
   const bool in_strips = !wide && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
-  // Where src is read in place, as few rows as the CPU fetches at once.
+  // Where src is read in place from beyond L2, as few rows as the CPU fetches at once.
   constexpr int64_t kDepthInPlace = 32, kShallow = 40, kNearBytes = 256 << 10;
   const bool few =
       reads_in_place && !wide && plan.ic > kShallow && plan.ic * image_positions * cell_bytes(plan) > kNearBytes;
@@ -277,8 +277,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     src = slice.add<Cell>((all_depth ? plan.ic : depth) * pitch);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
-    constexpr int64_t kFarWeights = 2 << 20, kFarSource = 4 << 20;
-    prefetches_src = bytes > kFarSource;
+    constexpr int64_t kFarWeights = 2 << 20;
+    prefetches_src = bytes > kFarBytes;
     prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
     transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
