@@ -2,6 +2,7 @@
 
 #include "base/ranges.h"
 #include "kernels/gemm_col2im/item.h"
+#include "kernels/gemm_col2im/steps.h"
 
 namespace ortconv::kernels::gemm_col2im {
 
@@ -16,6 +17,10 @@ Part part_of(const Plan& plan, const Geometry& geo, int64_t item) {
   item /= geo.num_blocks;
   part.group = item % plan.g;
   part.image = item / plan.g;
+  if (geo.direct) {
+    part.x_begin = axis.x_begin + part.j_begin, part.x_count = part.j_count;
+    return part;
+  }
   const int64_t least = floor_div(-axis.pad, axis.stride);
   const int64_t most = floor_div((axis.ker - 1) * axis.dilation - axis.pad, axis.stride);
   const int64_t end = std::min(axis.x_begin + axis.x_count, part.j_begin + part.j_count - least);
@@ -66,16 +71,16 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
                                   floats,
                                   static_cast<const Cell*>(weights),
                                   static_cast<Cell*>(dst)};
+    const std::shared_ptr<const StepLists> steps = geo.in_steps ? plan.steps(geo) : nullptr;
     const int64_t slices = geo.num_slices(parallel.threads);
     Ranges ranges(geo.items, 1, 1, slices);
     for_each(parallel, slices, [&](int64_t i) {
       char* slice = shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
       Listed listed;
-      ListedSums listed_sums;
       ranges.for_each_item([&](int64_t item) {
         const Part part = part_of(plan, geo, item);
         add_products(operands, part, slice, &listed);
-        store_sums(results, part, slice, &listed_sums);
+        store_sums(results, part, slice, geo.in_steps ? &steps->of_slab[part.j_begin / geo.slab] : nullptr);
       });
     });
   });

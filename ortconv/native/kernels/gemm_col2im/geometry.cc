@@ -53,10 +53,14 @@ int64_t shift_of(const Axis& a, int64_t k) { return floor_div(k * a.dilation - a
 
 // Whether every sum of the axis is of one tap and one position.
 bool is_plain(const Axis& a) {
+  if (a.by_position) return true;
   const int64_t q = shift_of(a, 0);
   const bool every_slot = a.slots == a.ker && (a.by_tap || a.period == a.ker);
   return every_slot && shift_of(a, a.ker - 1) == q && a.x_begin + q == 0 && a.x_count == a.j_count;
 }
+
+// Whether every tap has a slot, and no two of them reach the same position of dst from any position.
+bool is_disjoint(const Axis& a) { return a.slots == a.ker && (a.ker - 1) * a.dilation < a.stride; }
 
 // Whether images share tiles: small ones, whose positions would not fill vectors. But where each is read in place, as
 // for few rows, empty columns take less time than a copy.
@@ -70,6 +74,12 @@ bool share_tiles(const Plan& plan, const ConvProblem& p) {
 }
 
 }  // namespace
+
+int64_t Axis::dst_of(int64_t j) const {
+  if (!by_position) return std::min(j * stride, dst_size);
+  if (j == j_count) return dst_size;
+  return j == 0 ? 0 : (x_begin + j) * stride - pad;
+}
 
 int64_t Axis::slot_of(int64_t residue) const {
   int64_t reached = residue + offset;
@@ -118,6 +128,8 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   if (needed < kLeastShare * all) dense = false;
   for (int a = 1; a < ndims && dense; ++a) axis[a].x_begin = 0, axis[a].x_count = axis[a].src_size;
 
+  in_steps = writes_in_steps(p);
+  if (in_steps) crop(plan);
   vector_axis = ndims - 1;
   inner_x = inner_j = slots = unit = 1;
   while (vector_axis > 0 && is_plain(axis[vector_axis])) unit *= axis[vector_axis--].x_count;
@@ -182,7 +194,7 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
 void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t cell = cell_bytes(plan);
   const int64_t j_count = axis[0].j_count, row_bytes = slots * inner_j * cell;
-  const int64_t reach = shift_of(axis[0], axis[0].ker - 1) - shift_of(axis[0], 0) + 1;
+  const int64_t reach = direct ? 1 : shift_of(axis[0], axis[0].ker - 1) - shift_of(axis[0], 0) + 1;
   const auto least_slab = [&](int64_t reaches) { return reach == 1 ? 1 : std::min(j_count, reaches * reach); };
   // As many channels as fit with all positions, or with a few tiles where slabs have no positions in common; few
   // channels and a slab; a slab and as many channels as fit.
@@ -216,9 +228,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (totals_too) direct = false;
   constexpr int64_t kFloat = sizeof(float);
   choose_columns(kColumns * kFloat / cell_bytes(plan));
-  // Rows so few that a call of the GEMM would wait for their sums.
-  constexpr int64_t kMostDots = 16;
-  dots = dense && p.src_c == 1 && axis[0].x_count * inner_x == 1 && plan.rows() <= kMostDots && !totals_too;
+  // Rows so few that a call of the GEMM would wait for their sums; some more where a sum is long.
+  constexpr int64_t kFewDots = 16, kMostDots = 512, kLongDot = 400;
+  dots = dense && p.src_c == 1 && axis[0].x_count * inner_x == 1 && !totals_too &&
+         plan.rows() <= (plan.ic < kLongDot ? kFewDots : kMostDots);
   wide = dots || prefers_wide(plan);
   // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
   constexpr int64_t kPage = 4096;
@@ -251,14 +264,14 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const Axis& last = axis[ndims - 1];
     zeros = slots * slot_size, num_zeros = 0;
     // The transpose kernel writes slots that are evenly spaced.
-    if (last.has_gaps() && last.interleaves() && !(direct && wide) && last.j_count >= kLeastInterleaved) {
+    if (!in_steps && last.has_gaps() && last.interleaves() && !(direct && wide) && last.j_count >= kLeastInterleaved) {
       num_zeros = last.j_count;
     }
     channel_size = zeros + num_zeros;
     const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
     tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
-    all_depth = plan.ic * pitch * kCell <= 2 * kTileBytes;
+    all_depth = dots || plan.ic * pitch * kCell <= 2 * kTileBytes;
     tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
     tile_rows = std::min(std::max(tile_rows / panel_height, int64_t{1}) * panel_height, all_rows + panel_height);
     // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
@@ -274,7 +287,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     lists_taps_once = plan.taps <= kListBytes / (kRow + (vector_axis + 1) * kShift);
     rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
     shifts = slice.add<int64_t>((lists_taps_once ? plan.taps : tile_rows) * (vector_axis + 1));
-    src = slice.add<Cell>((all_depth ? plan.ic : depth) * pitch);
+    src = slice.add<Cell>(dots ? 0 : (all_depth ? plan.ic : depth) * pitch);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
     constexpr int64_t kFarWeights = 2 << 20;
@@ -284,27 +297,51 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
     transposed = slice.add<Cell>(transposed_size);
     totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
-    sums = slice.add<Cell>(in_dst ? 0 : block_channels * channel_size + kMoved);
-    rounded = slice.add<T>(std::is_same_v<T, Cell> ? 0 : block_channels * channel_size + kMoved);
+    sums = slice.add<Cell>(in_dst ? 0 : block_channels * channel_size + kExpandWidth);
+    rounded = slice.add<T>(std::is_same_v<T, Cell> || in_steps ? 0 : block_channels * channel_size);
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);
     repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));
     phases = slice.add<const Cell*>(kMostPhases);
-    constexpr int64_t kMostEntries = 2048;
-    int64_t farthest = 0;  // in dst, of a channel
-    for (int a = 0; a < ndims; ++a) farthest += (axis[a].dst_size - 1) * axis[a].dst_x;
-    const bool has_list = p.dst_c != 1 && zeros <= kMostEntries && farthest <= std::numeric_limits<int32_t>::max();
-    list_capacity = has_list ? zeros : 0;
-    listed = slice.add<ListEntry>(list_capacity);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });
 }
 
-bool Geometry::uses_list(int last, int along, int64_t channels) const {
-  constexpr int64_t kLeastChannels = 4, kLongLine = 16, kLongRun = 8;
-  const Axis& x = axis[last];
-  const bool runs = along == last && x.in_order() && x.dst_x == 1 && x.slots >= kLongRun;
-  return list_capacity > 0 && channels >= kLeastChannels && axis[along].j_count < kLongLine && !runs;
+// Whether a channel of dst is best written from its beginning to its end, in steps: where it is not that of interleaved
+// slots in long lines.
+bool Geometry::writes_in_steps(const ConvProblem& p) {
+  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16, kMostNumbers = 256 << 10;
+  const Axis& last = axis[ndims - 1];
+  const bool crops = !is_plain(last) && is_disjoint(last);
+  const int64_t few = last.slots > kFewSlots ? kLeastInterleaved : crops ? last.j_count + 1 : kFewInterleaved;
+  if (last.slots > kMostPhases || (last.slots > 1 && last.j_count >= few)) return false;
+  if (p.dst_c == 1 || std::all_of(axis, axis + ndims, [](const Axis& a) { return a.stride == 1; })) return false;
+  inner_dst = 1;
+  for (first_in_steps = ndims - 1;; --first_in_steps) {
+    const Axis& x = axis[first_in_steps];
+    if (x.dst_x != inner_dst && x.dst_size > 1) {
+      if (first_in_steps > 0 || ndims == 1 || x.stride > 1) return false;
+      first_in_steps = 1;
+      inner_dst /= axis[1].dst_size;
+      break;
+    }
+    if (first_in_steps == 0) break;
+    inner_dst *= x.dst_size;
+  }
+  return inner_dst * axis[first_in_steps].dst_size <= kMostNumbers;
+}
+
+// Has the sums of disjoint taps be their products, wherever these fall.
+void Geometry::crop(const Plan& plan) {
+  if (first_in_steps > 0 && !is_plain(axis[0])) return;
+  const auto can = [](const Axis& a) { return is_plain(a) || (is_disjoint(a) && a.x_count > 0); };
+  if (im2col::has_totals(plan.ic) || !std::all_of(axis, axis + ndims, can)) return;
+  for (int a = 0; a < ndims; ++a) {
+    Axis& x = axis[a];
+    if (is_plain(x)) continue;
+    x.by_position = x.by_tap = true;
+    x.j_count = x.x_count;
+  }
 }
 
 int64_t Geometry::num_slices(int threads) const { return std::min<int64_t>(std::max(threads, 1), items); }

@@ -2,6 +2,8 @@
 //
 // On an axis  y = x * s + k * d - pad.  With  k * d - pad = q * s + r  (0 <= r < s) this is  y = (x + q) * s + r: the
 // sums of a dst channel are arrays over j = x + q, one for each combination of residues that taps have: the slots.
+// Where no two taps or positions meet and dst is written in steps, these are over x, and what is cropped is not
+// written.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +23,8 @@ struct Axis {
   int64_t offset;                 // the pad modulo the stride
   int64_t slots;                  // least of the taps, the period, and the residues of dst that taps may have
   bool by_tap;                    // the slot of tap k is k; else it is r / g, where taps have every such residue
-  int64_t x_begin, x_count;       // positions of src that are multiplied
+  bool by_position;               // j counts the positions of src that are multiplied
+  int64_t x_begin, x_count;       // these
   int64_t j_count;
 
   // Whether the residues of the slots count up by one, but for where they begin again.
@@ -34,6 +37,8 @@ struct Axis {
   int64_t slot_of(int64_t residue) const;
   // The residue of a slot.
   int64_t residue_of(int64_t slot) const;
+  // The first position of dst of j and of those after it.
+  int64_t dst_of(int64_t j) const;
 };
 
 // The tap of one axis, which advances without divisions.
@@ -65,7 +70,9 @@ struct Geometry {
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
-  int64_t list_capacity;               // entries of the list that maps the sums of a channel to dst; 0: no list
+  bool in_steps;                       // a channel of dst is written in steps, see steps.h
+  int first_in_steps;                  // the axis before, if there is one, is the batch, whose images are written alike
+  int64_t inner_dst;                   // numbers of dst of one position of that axis
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
@@ -78,13 +85,10 @@ struct Geometry {
 
   // Byte offsets into the scratch: src in floats, packed weights, then slices, one per thread. In a slice:
   size_t widened, packed, slices, slice_bytes;
-  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases, listed;
+  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;
-  // Whether so many channels are written by a list, number by number: where the lines along an axis are short, and the
-  // slots of `last`, the last axis with a stride, are no long runs in dst.
-  bool uses_list(int last, int along, int64_t channels) const;
 
  private:
   void set_axes(const Plan& plan, const ConvProblem& p);
@@ -93,6 +97,8 @@ struct Geometry {
   int64_t wide_height(const Plan& plan) const;
   void choose_depth(const Plan& plan, int64_t image_positions);
   void divide(const Plan& plan, const ConvProblem& p, int threads);
+  bool writes_in_steps(const ConvProblem& p);
+  void crop(const Plan& plan);
 };
 
 // Where a run of positions of a tile begins, and where its products with a tap of q = 0 go.
@@ -106,12 +112,5 @@ struct Row {
   int64_t offset;  // of its slot in the sums of a channel, moved by the shifts
   Meets meets;
 };
-
-// Offsets of a sum from the first of its channel, and of its place in dst from the first of the part's channel.
-struct ListEntry {
-  int32_t sum, dst;
-};
-
-constexpr int64_t kMoved = 8;  // sums that are read together, though fewer may be meant
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -1,6 +1,9 @@
 // The work items of a run, and the driver's view of their stages.
 #pragma once
 
+#include <vector>
+
+#include "kernels/expand/expand.h"
 #include "kernels/gemm_col2im/geometry.h"
 #include "kernels/im2col/product.h"
 
@@ -51,18 +54,12 @@ struct Listed {
   bool any_meets, all_meet;  // something
 };
 
-// The j of the first axis whose sums a slice lists.
-struct ListedSums {
-  int64_t j_begin = -1, j_count = 0;
-  int64_t size = 0;  // of the list
-};
-
 // Adds the products of a part to its sums, or writes them.
 template <class Cell>
 void add_products(const Operands<Cell>& operands, const Part& part, char* slice, Listed* listed);
 
-// Writes the sums of a part to dst, with bias and activation.
+// Writes the sums of a part to dst, with bias and activation; in steps, unless these are null.
 template <class T>
-void store_sums(const Results<T>& results, const Part& part, char* slice, ListedSums* listed);
+void store_sums(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps);
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "kernels/conv/plan.h"
@@ -14,6 +15,9 @@
 #include "kernels/im2col/product.h"
 
 namespace ortconv::kernels::gemm_col2im {
+
+struct Geometry;
+struct StepLists;
 
 struct Plan {
   DataType dtype;
@@ -36,6 +40,9 @@ struct Plan {
   int64_t wide_size() const { return g * wide_rows() * ic; }
   int64_t rows_in(int64_t height) const { return height <= mr ? rows() : wide_rows(); }  // in panels of that height
 
+  // The steps that write a channel of dst. They are listed when they are not those of the last call.
+  std::shared_ptr<const StepLists> steps(const Geometry& geometry) const;
+
   static constexpr int kNumWide = 4;
 
  private:
@@ -44,6 +51,8 @@ struct Plan {
     Buffer panels;
   };
   mutable Wide wide_[kNumWide];
+  mutable std::mutex listing_;
+  mutable std::shared_ptr<const StepLists> steps_;
 };
 
 // Rows of wide panels: as im2col::panel_rows() has them, or for few positions as many as the GEMM has sums of one. The

@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 
 #include "kernels/gemm_col2im/add.h"
 #include "kernels/gemm_col2im/item.h"
 #include "kernels/gemm_col2im/walk.h"
-#include "kernels/im2col/dots.h"
 
 namespace ortconv::kernels::gemm_col2im {
 namespace {
@@ -350,20 +348,10 @@ const Cell* Worker<Cell>::transpose(const Tile& tile, const Cell* products) cons
 // Multiplies single rows of weights with a single position, whose channels are next to each other.
 template <class Cell>
 void Worker<Cell>::multiply_rows(const Tile& tile, const Source& source) const {
-  constexpr void (*kDots[])(const Cell*, const Cell*, const Cell*, int64_t, int64_t, Cell*) = {
-      im2col::dots<1, Cell>, im2col::dots<2, Cell>, im2col::dots<3, Cell>, im2col::dots<4, Cell>};
-  constexpr int64_t kMost = std::size(kDots);  // rows at once
-  for (int64_t row = tile.row_begin; row < tile.row_end; row += kMost) {
-    const int64_t count = std::min(kMost, tile.row_end - row);
-    const Cell* weights = operands_.packed + (part_.group * plan_.rows() + row) * plan_.ic + source.channel;
-    Cell* out = transposed_ + row - tile.row_begin;
-    for (int64_t k = 0; k < source.depth; k += geo_.depth) {
-      Cell sums[kMost];
-      const Cell* in = source.in + k;
-      kDots[count - 1](in, in, weights + k, plan_.ic, std::min(geo_.depth, source.depth - k), sums);
-      for (int64_t i = 0; i < count; ++i) out[i] = source.accumulate || k > 0 ? out[i] + sums[i] : sums[i];
-    }
-  }
+  const auto dots = operands_.kernels.dots.template to<Cell>();
+  const int64_t rows = tile.row_end - tile.row_begin;
+  const Cell* weights = operands_.packed + (part_.group * plan_.rows() + tile.row_begin) * plan_.ic + source.channel;
+  dots({source.in, weights, plan_.ic, source.depth, rows, transposed_, source.in});
 }
 
 template <class Cell>

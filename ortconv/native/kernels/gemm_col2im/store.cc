@@ -21,7 +21,7 @@ class Store {
  public:
   using Cell = Sum<T>;
 
-  Store(const Results<T>& results, const Part& part, char* slice, ListedSums* listed);
+  Store(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps);
   void store_all();
 
  private:
@@ -31,7 +31,7 @@ class Store {
   int64_t length(int a) const {
     const Axis& axis = geo_.axis[a];
     if (a > 0) return axis.dst_size;
-    return std::min((part_.j_begin + part_.j_count) * axis.stride, axis.dst_size) - part_.j_begin * axis.stride;
+    return axis.dst_of(part_.j_begin + part_.j_count) - axis.dst_of(part_.j_begin);
   }
   int64_t j_count(int a) const { return a == 0 ? part_.j_count : geo_.axis[a].j_count; }
 
@@ -47,7 +47,6 @@ class Store {
   void store_rows() const;
   bool transposes() const;
   void transpose(const Cell* in, int64_t count, Cell bias, T* out) const;
-  void store_units(int64_t channel) const;
   void fill(int64_t line, int64_t length, int64_t first, int64_t last) const;
   void fill_part(int64_t first, int64_t last) const;
   bool fills_lines() const;
@@ -56,9 +55,7 @@ class Store {
   void store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const;
   void store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_strided(int along, int64_t first, int64_t last) const;
-  bool lists(int along) const;
-  void list_sums(int along);
-  void store_listed() const;
+  void store_steps() const;
 
   const Results<T>& results_;
   const Geometry& geo_;
@@ -66,10 +63,9 @@ class Store {
   const int64_t dst_c_;
   Cell *sums_, *bias_, *gap_, *repeated_;
   const Cell** phases_;
-  ListEntry* list_;
-  ListedSums& listed_;
-  const Cell* left_;  // bias that is left to add
-  T* values_;         // what is written number by number: the sums, or the same rounded, with their bias
+  const std::vector<ExpandStep>* steps_;  // that write a channel; null where it is written otherwise
+  const Cell* left_;                      // bias that is left to add
+  T* values_;  // what is written number by number: the sums, or the same rounded, with their bias
   T* dst_;
   int64_t slot_stride_[kMaxAxes], j_stride_[kMaxAxes];
   // The axes after this one have no strides: their positions, so many, go together.
@@ -80,7 +76,7 @@ class Store {
 };
 
 template <class T>
-Store<T>::Store(const Results<T>& results, const Part& part, char* slice, ListedSums* listed)
+Store<T>::Store(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps)
     : results_(results),
       geo_(results.geometry),
       part_(part),
@@ -90,8 +86,7 @@ Store<T>::Store(const Results<T>& results, const Part& part, char* slice, Listed
       gap_(at<Cell>(slice, geo_.gap)),
       repeated_(at<Cell>(slice, geo_.repeated)),
       phases_(at<const Cell*>(slice, geo_.phases)),
-      list_(at<ListEntry>(slice, geo_.listed)),
-      listed_(*listed),
+      steps_(steps),
       left_(nullptr),
       gaps_(false) {
   if constexpr (kRounds) {
@@ -101,7 +96,7 @@ Store<T>::Store(const Results<T>& results, const Part& part, char* slice, Listed
   }
   const int64_t channel = part.group * results.plan.oc + part.channel;
   dst_ = results.dst + part.image * results.problem.dst_n + channel * dst_c_ +
-         part.j_begin * geo_.axis[0].stride * geo_.axis[0].dst_x;
+         geo_.axis[0].dst_of(part.j_begin) * geo_.axis[0].dst_x;
   if (results.bias != nullptr) {
     results.kernels.load(results.bias + channel, 1, part.channels, bias_);
     left_ = bias_;
@@ -110,7 +105,7 @@ Store<T>::Store(const Results<T>& results, const Part& part, char* slice, Listed
   for (int a = geo_.ndims - 1; a >= 0; --a) {
     slot_stride_[a] = slots, j_stride_[a] = j;
     slots *= geo_.axis[a].slots, j *= geo_.axis[a].j_count;
-    gaps_ |= geo_.axis[a].has_gaps();
+    gaps_ |= geo_.axis[a].has_gaps() || geo_.axis[a].by_position;
   }
   line_ = geo_.ndims - 1, unit_ = 1;
   while (line_ > 0 && geo_.axis[line_].stride == 1 && geo_.axis[line_].dst_x == unit_) {
@@ -321,34 +316,6 @@ void Store<T>::round_sums() {
   }
 }
 
-// Writes the sums of a channel in lines without gaps, unit after unit.
-template <class T>
-void Store<T>::store_units(int64_t channel) const {
-  const Axis& axis = geo_.axis[line_];
-  const T* slots[kMostPhases];
-  const Cell add = left_ == nullptr ? -Cell() : left_[channel];
-  for_each_line(line_, [&](int64_t sums, int64_t line) {
-    const T* in = values_ + channel * geo_.channel_size + sums;
-    T* out = dst_ + channel * dst_c_ + line;
-    for (int64_t slot = 0; slot < axis.slots; ++slot) slots[axis.residue_of(slot)] = in + slot * geo_.slot_size;
-    int64_t phase = 0, from = 0;
-    for (int64_t left = length(line_) * unit_; left > 0; left -= unit_, out += unit_) {
-      const T* unit = slots[phase] + from;
-      if (left >= align_up(unit_, kMoved)) {
-        // What this writes beyond the unit is written again.
-        for (int64_t k = 0; k < unit_; k += kMoved) {
-          T moved[kMoved];
-          for (int64_t i = 0; i < kMoved; ++i) moved[i] = with_bias<T>(unit[k + i], add);
-          std::copy_n(moved, kMoved, out + k);
-        }
-      } else {
-        for (int64_t k = 0; k < unit_; ++k) out[k] = with_bias<T>(unit[k], add);
-      }
-      if (++phase == axis.stride) phase = 0, from += unit_;
-    }
-  });
-}
-
 // Writes sums that are next to each other, as they will be in dst.
 template <class T>
 void Store<T>::store_run(const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const {
@@ -456,45 +423,18 @@ void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t
                 [&](const Lines& of_slot, int64_t count) { store_slot(along, of_slot, count, first, last); });
 }
 
-// Whether the sums are written by a list, and not in longer pieces.
+// Writes channel after channel by the listed steps.
 template <class T>
-bool Store<T>::lists(int along) const {
-  constexpr int64_t kLongUnit = 8;
-  return geo_.uses_list(line_, along, part_.channels) && !transposes() && unit_ < kLongUnit;
-}
-
-// Lists the sums of a channel, unless they are.
-template <class T>
-void Store<T>::list_sums(int along) {
-  if (listed_.j_begin == part_.j_begin && listed_.j_count == part_.j_count) return;
-  const int64_t sums_step = j_stride_[along], dst_step = geo_.axis[along].stride * geo_.axis[along].dst_x;
-  ListEntry* end = list_;
-  for_each_reached(along, [&](const Lines& lines) {
-    for_each_slot(along, lines, 0, j_count(along), [&](const Lines& of_slot, int64_t count) {
-      for (int64_t n = 0; n < of_slot.count; ++n) {
-        const int64_t sum = of_slot.sums + n * of_slot.sums_step, dst = of_slot.dst + n * of_slot.dst_step;
-        for (int64_t i = 0; i < count * unit_; ++i) {
-          const int64_t j = i / unit_, k = i % unit_;
-          *end++ = {static_cast<int32_t>(sum + j * sums_step + k), static_cast<int32_t>(dst + j * dst_step + k)};
-        }
-      }
-    });
-  });
-  listed_ = {part_.j_begin, part_.j_count, end - list_};
-}
-
-// Writes the sums as listed, and what no tap reaches: of some channels at a time, which are then still in L1.
-template <class T>
-void Store<T>::store_listed() const {
-  constexpr int64_t kNearBytes = 16 << 10;
-  const int64_t near = kNearBytes / std::max<int64_t>(dst_c_ * static_cast<int64_t>(sizeof(T)), 1);
-  const int64_t channels = std::clamp<int64_t>(near, 1, part_.channels);
-  for (int64_t c = 0; c < part_.channels; ++c) {
-    if (gaps_ && c % channels == 0) fill_part(c, std::min(c + channels, part_.channels));
-    const Cell add = left_ == nullptr ? -Cell() : left_[c];
-    const T* const in = values_ + c * geo_.channel_size;
-    T* const out = dst_ + c * dst_c_;
-    for (int64_t i = 0; i < listed_.size; ++i) out[list_[i].dst] = with_bias<T>(in[list_[i].sum], add);
+void Store<T>::store_steps() const {
+  const int first = geo_.first_in_steps;
+  const int64_t size = length(first) * geo_.inner_dst, images = first == 0 ? 1 : length(0);
+  const auto expand = results_.kernels.expand.template to<T>();
+  for (int64_t image = 0; image < images; ++image) {
+    for (int64_t c = 0; c < part_.channels; ++c) {
+      expand({sums_ + c * geo_.channel_size + image * j_stride_[0], steps_->data(),
+              static_cast<int64_t>(steps_->size()), left_ == nullptr ? -Cell() : left_[c], gaps_ ? gap_[c] : Cell(),
+              dst_ + c * dst_c_ + image * geo_.axis[0].dst_x, size});
+    }
   }
 }
 
@@ -568,6 +508,8 @@ void Store<T>::store_all() {
   const int64_t size = geo_.channel_size;
   left_ = im2col::activate(results_.kernels, p, sums_, size, part_.channels, size, left_);
 
+  if (steps_ != nullptr) return store_steps();
+
   constexpr int64_t kFewGroups = 4;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
   const bool interleaves =
@@ -583,33 +525,23 @@ void Store<T>::store_all() {
     residue_[slot] = lines.residue_of(slot);
     count_[slot] = ceil_div(length(along) - residue_[slot], lines.stride);
   }
-  const bool units = !gaps_ && many && unit_ > 1 && axis.dst_x == unit_ && axis.stride <= kMostPhases;
-  if (!units && lists(along)) {
-    list_sums(along);
-    store_listed();
-    return;
-  }
   int64_t lines_of_channel = 1;
   for (int a = 0; a <= line_; ++a) lines_of_channel *= a == along ? 1 : length(a);
-  const bool all = dst_c_ == 1 || (lines_of_channel == 1 && !units);  // channels at a time
+  const bool all = dst_c_ == 1 || lines_of_channel == 1;  // channels at a time
   const int64_t channels = all ? part_.channels : 1;
   for (int64_t c = 0; c < part_.channels; c += channels) {
-    if (units) {
-      store_units(c);
-    } else {
-      store_strided(along, c, c + channels);
-    }
+    store_strided(along, c, c + channels);
   }
 }
 
 }  // namespace
 
 template <class T>
-void store_sums(const Results<T>& results, const Part& part, char* slice, ListedSums* listed) {
-  Store<T>(results, part, slice, listed).store_all();
+void store_sums(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps) {
+  Store<T>(results, part, slice, steps).store_all();
 }
 
-#define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*, ListedSums*);
+#define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*, const std::vector<ExpandStep>*);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 

@@ -1,11 +1,9 @@
 #include "kernels/im2col/im2col.h"
 
 #include <cmath>
-#include <iterator>
 #include <limits>
 
 #include "base/math.h"
-#include "kernels/im2col/dots.h"
 
 namespace ortconv::kernels::im2col {
 namespace {
@@ -348,14 +346,12 @@ template <class T>
 bool Im2col<T>::multiply_few(const T* wei, int64_t rows, int64_t products, const Tile& tile, bool accumulate,
                              Cell* sums) const {
   if constexpr (std::is_same_v<T, Cell>) {
-    constexpr void (*kDots[])(const Cell*, const Cell*, const Cell*, int64_t, int64_t, Cell*) = {
-        dots<1, Cell>, dots<2, Cell>, dots<3, Cell>, dots<4, Cell>};
-    static_assert(std::size(kDots) == kFewColumns);
+    const auto dots = kernels_.dots.template to<Cell>();
     Cell found[kMaxRows * kFewColumns] = {};
     for (int64_t r = 0; r < rows; ++r) {
       const T* row = wei + tile.weights[0] + r * oc_stride_;
       const T* next = r + 1 < rows ? row + oc_stride_ : row;
-      kDots[tile.columns - 1](row, next, tile.lines, depth_, products, found + r * tile.columns);
+      dots({row, tile.lines, depth_, products, tile.columns, found + r * tile.columns, next});
     }
     if (!is_finite(found, rows * tile.columns)) return false;
     for (int64_t r = 0; r < rows; ++r) {

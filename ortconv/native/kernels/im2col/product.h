@@ -10,8 +10,10 @@
 #include "base/math.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/plan.h"
+#include "kernels/dots/dots.h"
 #include "kernels/element.h"
 #include "kernels/epilogue/epilogue.h"
+#include "kernels/expand/expand.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/pieces.h"
 #include "kernels/interleave/interleave.h"
@@ -65,6 +67,8 @@ template <class T>
 struct Kernels {
   const BasicGemmKernel<Sum<T>>& gemm;
   const InterleaveKernel& interleave;
+  const ExpandKernel& expand;
+  const DotsKernel& dots;
   const TransposeKernel& transpose;
   const ToFloatKernel& widen;
   const EpilogueKernel& activate;
@@ -72,6 +76,8 @@ struct Kernels {
   explicit Kernels(const ArchFlags& arch)
       : gemm(gemm_for(arch)),
         interleave(get_interleave_kernel(arch)),
+        expand(get_expand_kernel(arch)),
+        dots(get_dots_kernel(arch)),
         transpose(get_transpose_kernel(arch)),
         widen(get_to_float_kernel(arch)),
         activate(get_epilogue_kernel(arch)) {}

@@ -44,7 +44,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     if (size_of(sizes().dtype) < sizeof(float)) work.copied += kWidened * src_count(p);
     work.added = geo.direct ? 0 : groups * images * rows * positions;
     // A row takes as long as some of its runs, and so does a line that is stored.
-    work.steps = 2 * stored_lines(geo, p) + (geo.direct ? 0 : groups * images * rows * (runs + 3 * tiles));
+    work.steps = (geo.in_steps ? stored_steps(geo, p) : 2 * stored_lines(geo, p)) +
+                 (geo.direct ? 0 : groups * images * rows * (runs + 3 * tiles));
     // What no tap reaches is filled.
     constexpr double kFilled = 0.15;
     double reached = groups * images * static_cast<double>(sizes().oc * geo.slots);
@@ -58,6 +59,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     // So many slots that they are transposed.
     constexpr double kTransposed = 3;
     const bool transposed = geo.axis[geo.ndims - 1].slots > gemm_col2im::kMostPhases;
+    if (geo.in_steps) reached = 0;
     work.stored = (transposed ? kTransposed : 1) * reached + kFilled * (dst_count(p) - reached);
     work.far =
         far_bytes(4 * weight_count(p), tiles * images) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
@@ -65,6 +67,16 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
   }
 
  private:
+  // Runs of sums in vectors of dst, of each slot its own. A step takes less time than one of the others.
+  static double stored_steps(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
+    constexpr double kStep = 0.6;
+    const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
+    double lines = static_cast<double>(geo.images) * static_cast<double>(p.oc);
+    for (int a = 0; a + 1 < geo.ndims; ++a) lines *= static_cast<double>(geo.axis[a].slots * geo.axis[a].j_count);
+    const double vectors = 1 + static_cast<double>(last.dst_size) / 16;
+    return kStep * lines * static_cast<double>(last.slots) * std::min(static_cast<double>(last.j_count), vectors);
+  }
+
   // Rows of dst whose slots are interleaved; where they are not, or are short, lines of single slots along an axis: the
   // last one, or a longer one. Those across images take several times as long.
   static double stored_lines(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
@@ -79,9 +91,6 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
       if (geo.axis[a].j_count > geo.axis[along].j_count) along = a;
     }
     if (last.j_count >= kShort || geo.axis[along].j_count < kShort) along = geo.ndims - 1;
-    // A list has no lines, but its numbers take a little longer.
-    constexpr double kListed = 0.07;
-    if (last.stride > 1 && geo.uses_list(geo.ndims - 1, along, geo.block_channels)) return kListed * numbers;
     const bool across_images = along == 0 && geo.ndims > p.ndims;
     return (across_images ? kAcrossImages : 1) * numbers / static_cast<double>(geo.axis[along].j_count);
   }

@@ -1,0 +1,82 @@
+#include <algorithm>
+
+#include "kernels/expand/expand.h"
+#include "kernels/vector_avx2.h"
+
+namespace ortconv::kernels {
+
+template <class T>
+void expand_generic(const ExpandArgs<T>& args);
+
+namespace {
+
+constexpr int kHalf = 8;  // numbers of a vector
+
+// [mask][number]: which of the sums goes there.
+struct Indices {
+  uint8_t of[1 << kHalf][kHalf];
+
+  constexpr Indices() : of{} {
+    for (int mask = 0; mask < 1 << kHalf; ++mask) {
+      uint8_t next = 0;
+      for (int i = 0; i < kHalf; ++i) {
+        if ((mask >> i & 1) != 0) of[mask][i] = next++;
+      }
+    }
+  }
+};
+constexpr Indices kIndices;
+
+// Eight numbers: sums where the mask says so, else `old`.
+__m256 expand(__m256 old, unsigned mask, __m256 sums) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kIndices.of[mask]));
+  const __m256 moved = _mm256_permutevar8x32_ps(sums, _mm256_cvtepu8_epi32(bytes));
+  const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(mask)), bits);
+  return _mm256_blendv_ps(old, moved, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, bits)));
+}
+
+}  // namespace
+
+template <class T>
+void expand_avx2(const ExpandArgs<T>& args) {
+  if constexpr (std::is_same_v<T, double>) {
+    expand_generic(args);
+  } else {
+    const __m256 bias = avx2::broadcast(args.bias), gap = avx2::broadcast(args.gap);
+    T* out = args.dst;
+    T* const end = out + args.size;
+    const auto store = [&](__m256 low, __m256 high) {
+      if (end - out >= kExpandWidth) {
+        avx2::store(out, low);
+        avx2::store(out + kHalf, high);
+      } else {
+        T row[kExpandWidth];
+        avx2::store(row, low);
+        avx2::store(row + kHalf, high);
+        std::copy_n(row, end - out, out);
+      }
+      out += kExpandWidth;
+    };
+    __m256 low = gap, high = gap;
+    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop; ++step) {
+      if (step->mask == 0) {
+        for (int64_t i = 0; i < step->src && out < end; ++i) store(gap, gap);
+        continue;
+      }
+      const float* in = args.src + step->src;
+      const unsigned first = step->mask & 0xffu, second = step->mask >> kHalf;
+      if (first != 0) low = expand(low, first, avx2::add(avx2::load(in), bias));
+      if (second != 0) high = expand(high, second, avx2::add(avx2::load(in + _mm_popcnt_u32(first)), bias));
+      if (!step->last) continue;
+      store(low, high);
+      low = high = gap;
+    }
+  }
+}
+
+#define INSTANTIATE(T) template void expand_avx2(const ExpandArgs<T>&);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
+#undef INSTANTIATE
+
+}  // namespace ortconv::kernels

@@ -1,0 +1,59 @@
+// Lists the steps of ExpandArgs from runs of sums.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/expand/expand.h"
+
+namespace ortconv::kernels {
+
+class ExpandSteps {
+ public:
+  // Sums from `sum` on, so many, go to the numbers of dst from `at` on. Runs come in the order of dst.
+  void add(int64_t at, int64_t sum, int64_t count) {
+    while (count > 0) {
+      const int64_t place = at % kExpandWidth, now = std::min(count, kExpandWidth - place);
+      go_to(at / kExpandWidth);
+      add_to_row(static_cast<uint16_t>(((1u << now) - 1) << place), sum, now);
+      at += now, sum += now, count -= now;
+    }
+  }
+
+  // The steps that write `size` numbers.
+  std::vector<ExpandStep> finish(int64_t size) {
+    go_to((size + kExpandWidth - 1) / kExpandWidth);
+    return std::move(steps_);
+  }
+
+  size_t size() const { return steps_.size(); }
+
+ private:
+  // Goes on to a row, if it is another one: with gaps up to there.
+  void go_to(int64_t row) {
+    if (row == row_) return;
+    if (num_runs_ > 0) steps_.back().last = true, ++row_;
+    num_runs_ = 0;
+    if (row > row_) steps_.push_back({static_cast<int32_t>(row - row_), 0, true});
+    row_ = row;
+  }
+
+  void add_to_row(uint16_t mask, int64_t sum, int64_t count) {
+    for (int i = 0; i < num_runs_; ++i) {
+      if (next_[i] != sum) continue;
+      steps_[steps_.size() - static_cast<size_t>(num_runs_ - i)].mask |= mask;
+      next_[i] += count;
+      return;
+    }
+    next_[num_runs_++] = sum + count;
+    steps_.push_back({static_cast<int32_t>(sum), mask, false});
+  }
+
+  std::vector<ExpandStep> steps_;
+  int64_t row_ = 0;
+  int num_runs_ = 0;            // steps of the row
+  int64_t next_[kExpandWidth];  // the sums that would go on with them
+};
+
+}  // namespace ortconv::kernels
