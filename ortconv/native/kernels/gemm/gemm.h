@@ -41,7 +41,7 @@ struct BasicGemmArgs {
   // call may prefetch one cache line per product of a sum.
   bool far_a = false, far_b = false;
   const void* next = nullptr;
-  int64_t lda = rows;  // always `rows` where B has 16 bits
+  int64_t lda = rows;
 };
 template <class T, class B = T>
 using BasicGemmFn = void (*)(const BasicGemmArgs<T, B>&);

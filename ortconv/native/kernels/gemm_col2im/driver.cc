@@ -53,7 +53,29 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
     using Cell = Sum<T>;
     const Results<T> results{
         plan, full, geo, im2col::Kernels<T>(plan.arch), static_cast<const T*>(bias), static_cast<T*>(dst)};
-    const auto* floats = static_cast<const Cell*>(src);
+    const auto run_parts = [&](const auto* in) {
+      using In = std::remove_cv_t<std::remove_pointer_t<decltype(in)>>;
+      const Operands<In> operands{plan,
+                                  full,
+                                  geo,
+                                  im2col::Kernels<In>(plan.arch),
+                                  in,
+                                  static_cast<const Cell*>(weights),
+                                  static_cast<Cell*>(dst)};
+      const std::shared_ptr<const StepLists> steps = geo.in_steps ? plan.steps(geo) : nullptr;
+      const int64_t slices = geo.num_slices(parallel.threads);
+      Ranges ranges(geo.items, 1, 1, slices);
+      for_each(parallel, slices, [&](int64_t i) {
+        char* slice = shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
+        Listed listed;
+        ranges.for_each_item([&](int64_t item) {
+          const Part part = part_of(plan, geo, item);
+          add_products(operands, part, slice, &listed);
+          store_sums(results, part, slice, geo.in_steps ? &steps->of_slab[part.j_begin / geo.slab] : nullptr);
+        });
+      });
+    };
+    if (std::is_same_v<T, Cell> || geo.narrow) return run_parts(static_cast<const T*>(src));
     if constexpr (!std::is_same_v<T, Cell>) {
       constexpr int64_t kChunk = 16 << 10;
       Cell* widened = at<Cell>(shared, geo.widened);
@@ -62,27 +84,8 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
         results.kernels.widen.run(static_cast<const T*>(src) + begin, std::min(kChunk, geo.src_end - begin),
                                   widened + begin);
       });
-      floats = widened;
+      run_parts(static_cast<const Cell*>(widened));
     }
-    const Operands<Cell> operands{plan,
-                                  full,
-                                  geo,
-                                  im2col::Kernels<Cell>(plan.arch),
-                                  floats,
-                                  static_cast<const Cell*>(weights),
-                                  static_cast<Cell*>(dst)};
-    const std::shared_ptr<const StepLists> steps = geo.in_steps ? plan.steps(geo) : nullptr;
-    const int64_t slices = geo.num_slices(parallel.threads);
-    Ranges ranges(geo.items, 1, 1, slices);
-    for_each(parallel, slices, [&](int64_t i) {
-      char* slice = shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
-      Listed listed;
-      ranges.for_each_item([&](int64_t item) {
-        const Part part = part_of(plan, geo, item);
-        add_products(operands, part, slice, &listed);
-        store_sums(results, part, slice, geo.in_steps ? &steps->of_slab[part.j_begin / geo.slab] : nullptr);
-      });
-    });
   });
 }
 

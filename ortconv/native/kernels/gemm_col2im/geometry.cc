@@ -19,6 +19,12 @@ constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosse
 
 int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
 
+// Whether the GEMM takes a B of 16 bits.
+bool widens(const Plan& plan) {
+  const GemmKernel& gemm = get_gemm_kernel(plan.arch);
+  return (plan.dtype == DataType::kFloat16 ? gemm.of<Float16>() != nullptr : gemm.of<Bfloat16>() != nullptr);
+}
+
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
 // The inverse of a modulo n, which have no common divisor.
@@ -235,13 +241,16 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   wide = dots || prefers_wide(plan);
   // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
   constexpr int64_t kPage = 4096;
-  const bool collides = p.src_c * cell_bytes(plan) % kPage == 0;
+  narrow = size_of(plan.dtype) < sizeof(float) && !wide && p.src_c != 1;
+  const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : cell_bytes(plan);
+  const bool collides = p.src_c * number % kPage == 0;
   // Many short rows of a far src are fetched ahead only where they are read one after the other, for a copy.
   constexpr int64_t kFarBytes = 4 << 20, kFarthestBytes = 8 << 20, kShortRow = 2048, kManyRows = 96;
-  const int64_t row = p.src_c * cell_bytes(plan), bytes = p.mb * p.ic * row;
+  const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
   const bool scattered = row < kShortRow && plan.ic > kManyRows;
   const int64_t panels = !scattered || bytes <= kFarBytes ? kRowsInPlace : bytes <= kFarthestBytes ? 2 : 1;
   reads_in_place = dense && (wide || (!collides && plan.rows() <= panels * plan.mr));
+  if (narrow) reads_in_place &= widens(plan);
   if (reads_in_place && !wide) choose_columns(kColumnsInPlace * kFloat / cell_bytes(plan));
   // Not where most of a row is what does not fill whole vectors, which is copied.
   constexpr int64_t kLeastPositions = 3 * kGemmColumns;
@@ -280,7 +289,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     strip = plan.arch.avx512 && kCell == sizeof(float) ? 2 * kGemmColumns : kGemmColumns;
 
     im2col::Parts shared, slice;
-    widened = shared.add<Cell>(std::is_same_v<T, Cell> ? 0 : src_end);
+    widened = shared.add<Cell>(std::is_same_v<T, Cell> || narrow ? 0 : src_end);
     packed = shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
     segments = slice.add<Segment>(tile_columns);
     constexpr int64_t kListBytes = 96 << 10, kShift = sizeof(int64_t), kRow = sizeof(Row);

@@ -67,6 +67,7 @@ struct Geometry {
   int64_t tile_columns, tile_rows;     // room for so many
   bool lists_taps_once;                // for every tile
   bool all_depth;                      // the copy of a tile of src has all src channels
+  bool narrow;                         // src of 16 bits is widened as it is read or copied, not before
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has

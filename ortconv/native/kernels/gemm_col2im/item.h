@@ -16,15 +16,16 @@ struct Part {
   int64_t x_begin, x_count;  // positions of the first axis that reach the slab
 };
 
-// What the products read: src, widened if it has 16 bits, and packed weights.
-template <class Cell>
+// What the products read: src, which may have been widened, and packed weights.
+template <class In>
 struct Operands {
   const Plan& plan;
   const ConvProblem& problem;
   const Geometry& geometry;
-  const im2col::Kernels<Cell> kernels;
-  const Cell *src, *packed;
-  Cell* dst;  // where its numbers are those of sums
+  const im2col::Kernels<In> kernels;
+  const In* src;
+  const Sum<In>* packed;
+  Sum<In>* dst;  // where its numbers are those of sums
 };
 
 // What is written, and how; bias may be null.
@@ -55,8 +56,8 @@ struct Listed {
 };
 
 // Adds the products of a part to its sums, or writes them.
-template <class Cell>
-void add_products(const Operands<Cell>& operands, const Part& part, char* slice, Listed* listed);
+template <class In>
+void add_products(const Operands<In>& operands, const Part& part, char* slice, Listed* listed);
 
 // Writes the sums of a part to dst, with bias and activation; in steps, unless these are null.
 template <class T>

@@ -28,18 +28,21 @@ struct Tile {
   int64_t first_copied;
 };
 
-template <class Cell>
+template <class In>
 class Worker {
  public:
+  using Cell = Sum<In>;
+
   // Some channels of src, `step` apart, whose products begin a sum or go on with it.
   struct Source {
     int64_t channel, depth;
-    const Cell* in;
+    const In* in;        // in place
+    const Cell* copied;  // null where they are read in place
     int64_t step;
     bool accumulate;
   };
 
-  Worker(const Operands<Cell>& operands, const Part& part, char* slice, Listed* listed)
+  Worker(const Operands<In>& operands, const Part& part, char* slice, Listed* listed)
       : operands_(operands),
         plan_(operands.plan),
         geo_(operands.geometry),
@@ -76,11 +79,12 @@ class Worker {
   void copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const;
   void copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
   int64_t readable_columns(const Tile& tile) const;
-  const Cell* source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const;
+  Source source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const;
   const Cell* multiply(Tile* tile) const;
   void multiply_panels(const Tile& tile, const Source& source) const;
   void multiply_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const;
-  void multiply_columns(const BasicGemmArgs<Cell>& args) const;
+  template <class B>
+  void multiply_columns(const BasicGemmArgs<Cell, B>& all) const;
   void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const;
   void multiply_rows(const Tile& tile, const Source& source) const;
   const Cell* transpose(const Tile& tile, const Cell* products) const;
@@ -92,7 +96,7 @@ class Worker {
   void add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length, Cell* out) const;
   void add_row(const Cell* in, int64_t length, Cell* out) const;
 
-  const Operands<Cell>& operands_;
+  const Operands<In>& operands_;
   const Plan& plan_;
   const Geometry& geo_;
   const ConvProblem& problem_;
@@ -100,7 +104,7 @@ class Worker {
   Listed& listed_;
   const int64_t pitch_;
   int64_t channel_pitch_;  // of sums
-  const Cell* src_;
+  const In* src_;
   Segment* segments_;
   Row* rows_;
   int64_t* shifts_;  // of each row on each axis up to the vector axis
@@ -108,8 +112,8 @@ class Worker {
   int64_t first_position_ = 0;
 };
 
-template <class Cell>
-void Worker<Cell>::list_segments(const Tile& tile) {
+template <class In>
+void Worker<In>::list_segments(const Tile& tile) {
   const int v = geo_.vector_axis;
   listed_.num_segments = 0;
   for_each_run(geo_, v, geo_.unit, tile.begin, tile.begin + tile.columns,
@@ -128,8 +132,8 @@ void Worker<Cell>::list_segments(const Tile& tile) {
 }
 
 // Lists the taps of the rows of a tile: all taps once, if there are few, else one by one.
-template <class Cell>
-void Worker<Cell>::list_rows(const Tile& tile) {
+template <class In>
+void Worker<In>::list_rows(const Tile& tile) {
   const int v = geo_.vector_axis;
   int64_t low[kMaxAxes], high[kMaxAxes], j_count[kMaxAxes];
   for (int a = 0; a <= v; ++a) {
@@ -178,8 +182,8 @@ void Worker<Cell>::list_rows(const Tile& tile) {
 }
 
 // Lists what the tile needs that is not listed yet. False where no row of it meets anything.
-template <class Cell>
-bool Worker<Cell>::list(const Tile& tile) {
+template <class In>
+bool Worker<In>::list(const Tile& tile) {
   if (geo_.direct) return true;
   const bool same = listed_.begin == tile.begin && listed_.columns == tile.columns && listed_.j_begin == part_.j_begin;
   if (!same) list_segments(tile);
@@ -189,9 +193,9 @@ bool Worker<Cell>::list(const Tile& tile) {
 }
 
 // Calls fn(row, sums) for the taps of the rows [begin, end) of a tile, and where their channel's sums begin.
-template <class Cell>
+template <class In>
 template <class Fn>
-void Worker<Cell>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const {
+void Worker<In>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const {
   int64_t tap = begin % plan_.taps;
   Cell* sums = sums_ + (begin / plan_.taps - part_.channel) * geo_.channel_size;
   const Row* row = rows_ + (geo_.lists_taps_once ? tap : begin - tile.row_begin);
@@ -204,8 +208,8 @@ void Worker<Cell>::for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn
 }
 
 // Whether no product of the rows [begin, end) goes anywhere.
-template <class Cell>
-bool Worker<Cell>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) const {
+template <class In>
+bool Worker<In>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) const {
   if (geo_.direct || listed_.all_meet) return false;
   bool any = false;
   for_each_row(tile, begin, end, [&](const Row& row, Cell*) { any |= row.meets != Meets::kNothing; });
@@ -213,9 +217,9 @@ bool Worker<Cell>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) c
 }
 
 // Copies some channels of src, from `channel` on, as rows of the B operand.
-template <class Cell>
-void Worker<Cell>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const {
-  const im2col::Kernels<Cell>& kernels = operands_.kernels;
+template <class In>
+void Worker<In>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const {
+  const im2col::Kernels<In>& kernels = operands_.kernels;
   const int64_t whole = whole_vectors(tile.columns), src_c = problem_.src_c;
   int along = geo_.ndims - 1;  // the last axis with several positions
   while (along > 0 && geo_.axis[along].x_count == 1) --along;
@@ -229,21 +233,21 @@ void Worker<Cell>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_
   if (!geo_.wide && tile.columns < whole) {  // zeros behind the last column, as the GEMM reads whole vectors
     for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + whole - kGemmColumns, kGemmColumns, Cell());
   }
-  const Cell* src = src_ + channel * src_c;
+  const In* src = src_ + channel * src_c;
   if (geo_.dense && src_c != 1) {
-    const Cell* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+    const In* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
     for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, 1, tile.columns, out + k * pitch);
   } else {
     for (int a = 0; a < geo_.ndims; ++a) src += geo_.axis[a].x_begin * geo_.axis[a].src_x;
     for_each_run(geo_, along, unit, tile.begin, tile.begin + tile.columns,
                  [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
-                   const Cell* in = src + rest * step;
+                   const In* in = src + rest * step;
                    for (int a = 0; a <= along; ++a) in += x[a] * geo_.axis[a].src_x;
                    if (src_c != 1) {
                      for (int64_t k = 0; k < depth; ++k) {
                        kernels.load(in + k * src_c, step, length, out + k * pitch + column);
                      }
-                   } else {
+                   } else if constexpr (std::is_same_v<In, Cell>) {
                      kernels.transpose.template to<Cell>()(in, step, length, depth, nullptr, out + column, pitch);
                    }
                  });
@@ -251,18 +255,22 @@ void Worker<Cell>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_
 }
 
 // The same as strips, one after the other, each [channel][column].
-template <class Cell>
-void Worker<Cell>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
+template <class In>
+void Worker<In>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
   const int64_t whole = tile.columns / kGemmColumns * kGemmColumns;
   int64_t copied = 0;
   if (geo_.dense && problem_.src_c != 1) {
     copied = whole / geo_.strip * geo_.strip;
-    const Cell* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+    const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
     constexpr int64_t kAhead = 8;
     for (int64_t k = 0; k < depth; ++k, in += problem_.src_c) {
       if (k + kAhead < depth) prefetch(in + kAhead * problem_.src_c, copied);
       for (int64_t column = 0; column < copied; column += geo_.strip) {
         Cell* to = out + column * depth + k * geo_.strip;
+        if constexpr (!std::is_same_v<In, Cell>) {
+          operands_.kernels.load(in + column, 1, geo_.strip, to);
+          continue;
+        }
         for (int64_t i = 0; i < geo_.strip; i += kGemmColumns) {
           std::memcpy(to + i, in + column + i, kGemmColumns * sizeof(Cell));
         }
@@ -277,45 +285,41 @@ void Worker<Cell>::copy_strips(const Tile& tile, int64_t channel, int64_t depth,
   }
 }
 
-// At most `depth` channels of src as the B operand: in place, or the copy.
-template <class Cell>
-const Cell* Worker<Cell>::source(Tile* tile, int64_t channel, int64_t* depth, int64_t* pitch) const {
-  const Cell* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
+// At most `depth` channels of src: in place, or the copy.
+template <class In>
+auto Worker<In>::source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const -> Source {
+  const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
   // As the A operand, only its own elements are read; else whole vectors, which may go beyond the end of src for the
   // last channels. Then the last call, or the last piece of a single one, is copied: the others are summed before it
   // in any case.
   const int64_t row = geo_.wide ? tile->columns : whole_vectors(tile->columns);
   const int64_t room = geo_.src_end - (in - operands_.src) - row;
-  const int64_t readable = room < 0 ? 0 : room / problem_.src_c + 1, last = *depth - 1;
+  const int64_t readable = room < 0 ? 0 : room / problem_.src_c + 1, last = depth - 1;
   const int64_t split = last >= geo_.depth ? last / geo_.depth * geo_.depth : last / geo_.piece * geo_.piece;
   const bool can_split = channel == 0 && split > 0 && !im2col::has_totals(plan_.ic);
-  if (geo_.reads_in_place && (readable >= *depth || (can_split && readable >= split))) {
-    *pitch = problem_.src_c;
-    if (readable < *depth) *depth = split;
-    for (int64_t k = 0; k < *depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
-    return in;
+  if (geo_.reads_in_place && (readable >= depth || (can_split && readable >= split))) {
+    if (readable < depth) depth = split;
+    for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
+    return {channel, depth, in, nullptr, problem_.src_c, accumulate};
   }
-  *pitch = pitch_;
   if (tile->copied == 0 || tile->first_copied != channel) {
-    geo_.in_strips ? copy_strips(*tile, channel, *depth, copy_) : copy(*tile, channel, *depth, pitch_, copy_);
-    tile->first_copied = channel, tile->copied = *depth;
+    geo_.in_strips ? copy_strips(*tile, channel, depth, copy_) : copy(*tile, channel, depth, pitch_, copy_);
+    tile->first_copied = channel, tile->copied = depth;
   }
-  return copy_;
+  return {channel, depth, nullptr, copy_, pitch_, accumulate};
 }
 
 // The products of a tile, [row][column], unless they are in the sums.
-template <class Cell>
-const Cell* Worker<Cell>::multiply(Tile* tile) const {
+template <class In>
+auto Worker<In>::multiply(Tile* tile) const -> const Cell* {
   const bool has_totals = im2col::has_totals(plan_.ic);
   // Of a tile of src that stays in L2 all channels, and so the weights of a panel one after the other.
   const int64_t span = geo_.all_depth ? plan_.ic : geo_.depth;
   bool first_total = true;
   int64_t calls = 0;
   for (int64_t channel = 0, depth; channel < plan_.ic; channel += depth) {
-    depth = std::min(span, plan_.ic - channel);
-    int64_t step;
-    const Cell* in = source(tile, channel, &depth, &step);
-    const Source part{channel, depth, in, step, calls > 0};
+    const Source part = source(tile, channel, std::min(span, plan_.ic - channel), calls > 0);
+    depth = part.depth;
     geo_.dots ? multiply_rows(*tile, part) : multiply_panels(*tile, part);
     ++calls;
     if (!has_totals || (calls < im2col::kMostCalls && channel + depth < plan_.ic)) continue;
@@ -332,8 +336,8 @@ const Cell* Worker<Cell>::multiply(Tile* tile) const {
 }
 
 // Turns rows of products into columns.
-template <class Cell>
-const Cell* Worker<Cell>::transpose(const Tile& tile, const Cell* products) const {
+template <class In>
+auto Worker<In>::transpose(const Tile& tile, const Cell* products) const -> const Cell* {
   Cell* out = products_;
   int64_t pitch = pitch_;
   if (geo_.direct) {  // every row has a slot
@@ -346,16 +350,18 @@ const Cell* Worker<Cell>::transpose(const Tile& tile, const Cell* products) cons
 }
 
 // Multiplies single rows of weights with a single position, whose channels are next to each other.
-template <class Cell>
-void Worker<Cell>::multiply_rows(const Tile& tile, const Source& source) const {
-  const auto dots = operands_.kernels.dots.template to<Cell>();
-  const int64_t rows = tile.row_end - tile.row_begin;
-  const Cell* weights = operands_.packed + (part_.group * plan_.rows() + tile.row_begin) * plan_.ic + source.channel;
-  dots({source.in, weights, plan_.ic, source.depth, rows, transposed_, source.in});
+template <class In>
+void Worker<In>::multiply_rows(const Tile& tile, const Source& source) const {
+  if constexpr (std::is_same_v<In, Cell>) {
+    const auto dots = operands_.kernels.dots.template to<Cell>();
+    const int64_t rows = tile.row_end - tile.row_begin;
+    const Cell* weights = operands_.packed + (part_.group * plan_.rows() + tile.row_begin) * plan_.ic + source.channel;
+    dots({source.in, weights, plan_.ic, source.depth, rows, transposed_, source.in});
+  }
 }
 
-template <class Cell>
-void Worker<Cell>::multiply_panels(const Tile& tile, const Source& source) const {
+template <class In>
+void Worker<In>::multiply_panels(const Tile& tile, const Source& source) const {
   // The panels fill in what differs: a call of the GEMM may take less time than filling in everything.
   const int64_t height = geo_.panel_height, no_offset = 0;
   BasicGemmArgs<Cell> args{0, 0, 1, 0, nullptr, nullptr, &no_offset, 0, nullptr, geo_.piece, false};
@@ -365,9 +371,9 @@ void Worker<Cell>::multiply_panels(const Tile& tile, const Source& source) const
 }
 
 // As multiply_panel(), with src as the A operand, whose rows are positions.
-template <class Cell>
-void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source,
-                                       BasicGemmArgs<Cell> args) const {
+template <class In>
+void Worker<In>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source,
+                                     BasicGemmArgs<Cell> args) const {
   const int64_t panel_begin = panel * geo_.panel_height,
                 ldb = std::min(geo_.panel_height, plan_.wide_rows() - panel_begin);
   int64_t begin = std::max(panel_begin, tile.row_begin);
@@ -379,6 +385,10 @@ void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const So
   const Cell* b = operands_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
   Cell* out = transposed_ + begin - tile.row_begin / geo_.panel_height * geo_.panel_height;
   const int64_t height = even_height(tile.columns, plan_.mr), calls = ceil_div(tile.columns, height);
+  const Cell* a = source.copied;
+  if constexpr (std::is_same_v<In, Cell>) {
+    if (a == nullptr) a = source.in;
+  }
   Cell* c[kMaxRows];
   args.cols = end - begin, args.ldb = ldb, args.lda = source.step, args.c = c;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
@@ -390,16 +400,15 @@ void Worker<Cell>::multiply_wide_panel(const Tile& tile, int64_t panel, const So
     for (int64_t x = 0, call = 0; x < tile.columns; x += height, ++call) {
       if (geo_.prefetches) prefetch(next + size * call / calls, size / calls);
       args.rows = std::min(height, tile.columns - x);
-      args.a = source.in + k * source.step + x;
+      args.a = a + k * source.step + x;
       for (int64_t i = 0; i < args.rows; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
       operands_.kernels.gemm.run(args);
     }
   }
 }
 
-template <class Cell>
-void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source& source,
-                                  BasicGemmArgs<Cell> args) const {
+template <class In>
+void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const {
   const int64_t panel_begin = panel * plan_.height, lda = std::min(plan_.height, plan_.rows() - panel_begin);
   const int64_t begin = std::max(panel_begin, tile.row_begin);
   const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
@@ -417,15 +426,22 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin;
   const Cell* a = operands_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
-  const bool in_strips = source.in == copy_ && geo_.in_strips;
   args.rows = rows, args.lda = lda;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
     args.k = std::min(geo_.depth, source.depth - k);
     args.a = a + k * lda;
     args.accumulate = source.accumulate || k > 0;
-    if (!in_strips) {
+    if (source.copied == nullptr) {
+      BasicGemmArgs<Cell, In> in_place{
+          rows,       tile.columns,   1, args.k, args.a, source.in + k * source.step, args.tap_offset, source.step, c,
+          args.piece, args.accumulate};
+      in_place.lda = lda;
+      multiply_columns(in_place);
+      continue;
+    }
+    if (!geo_.in_strips) {
       args.cols = tile.columns, args.ldb = source.step;
-      args.b = source.in + k * source.step;
+      args.b = source.copied + k * source.step;
       args.c = c;
       multiply_columns(args);
       continue;
@@ -435,7 +451,7 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
     for (int64_t column = 0; column < tile.columns; column += geo_.strip) {
       args.cols = std::min(geo_.strip, tile.columns - column);
       args.ldb = whole_vectors(args.cols);
-      args.b = source.in + column * source.depth + k * args.ldb;
+      args.b = source.copied + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
       multiply_columns(args);
     }
@@ -443,14 +459,16 @@ void Worker<Cell>::multiply_panel(const Tile& tile, int64_t panel, const Source&
 }
 
 // Calls the GEMM, which writes whole vectors: in dst, what lies beyond the last column are other channels.
-template <class Cell>
-void Worker<Cell>::multiply_columns(const BasicGemmArgs<Cell>& all) const {
+template <class In>
+template <class B>
+void Worker<In>::multiply_columns(const BasicGemmArgs<Cell, B>& all) const {
+  const auto run = operands_.kernels.gemm.template of<B>();
   const int64_t whole = all.cols / kGemmColumns * kGemmColumns, rest_columns = all.cols - whole;
-  if (!geo_.in_dst || rest_columns == 0) return operands_.kernels.gemm.run(all);
-  BasicGemmArgs<Cell> args = all;
+  if (!geo_.in_dst || rest_columns == 0) return run(all);
+  BasicGemmArgs<Cell, B> args = all;
   if (whole > 0) {
     args.cols = whole;
-    operands_.kernels.gemm.run(args);
+    run(args);
   }
   Cell rest[kMaxRows][kGemmColumns];
   Cell* c[kMaxRows];
@@ -464,12 +482,12 @@ void Worker<Cell>::multiply_columns(const BasicGemmArgs<Cell>& all) const {
   args.cols = rest_columns;
   args.b += whole;
   args.c = c;
-  operands_.kernels.gemm.run(args);
+  run(args);
   for (int64_t r = 0; r < args.rows; ++r) std::copy_n(rest[r], rest_columns, out[r] + whole);
 }
 
-template <class Cell>
-void Worker<Cell>::add_row(const Cell* in, int64_t length, Cell* out) const {
+template <class In>
+void Worker<In>::add_row(const Cell* in, int64_t length, Cell* out) const {
   constexpr int64_t kLong = 32;
   if (length >= kLong) {
     operands_.kernels.activate.template add_residual<Cell>(nullptr, length, in, out);
@@ -479,9 +497,9 @@ void Worker<Cell>::add_row(const Cell* in, int64_t length, Cell* out) const {
 }
 
 // Adds to the same positions of the segments [begin, end).
-template <class Cell>
-void Worker<Cell>::add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length,
-                                Cell* out) const {
+template <class In>
+void Worker<In>::add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length,
+                              Cell* out) const {
   if (length <= kShort) {
     kAddShort<Cell>[static_cast<size_t>(length)](in, begin, end, out);
   } else {
@@ -490,8 +508,8 @@ void Worker<Cell>::add_segments(const Cell* in, const Segment* begin, const Segm
 }
 
 // Whether a segment falls into dst on the first axes, so many.
-template <class Cell>
-bool Worker<Cell>::is_inside(const Segment& segment, const int64_t* shifts, int axes) const {
+template <class In>
+bool Worker<In>::is_inside(const Segment& segment, const int64_t* shifts, int axes) const {
   for (int a = 0; a < axes; ++a) {
     const int64_t j = segment.at[a] + shifts[a];
     if (j < 0 || j >= j_count(a)) return false;
@@ -501,8 +519,8 @@ bool Worker<Cell>::is_inside(const Segment& segment, const int64_t* shifts, int 
 
 // Adds to the same positions of all segments that do not fall outside dst: those that follow each other along the axis
 // before that of the segments at once.
-template <class Cell>
-void Worker<Cell>::add_lines(const int64_t* shifts, const Cell* in, int64_t length, Cell* out) const {
+template <class In>
+void Worker<In>::add_lines(const int64_t* shifts, const Cell* in, int64_t length, Cell* out) const {
   const Segment* const end = segments_ + listed_.num_segments;
   if (geo_.vector_axis == 0) return add_segments(in, segments_, end, length, out);
   const int along = geo_.vector_axis - 1;
@@ -517,8 +535,8 @@ void Worker<Cell>::add_lines(const int64_t* shifts, const Cell* in, int64_t leng
 }
 
 // Adds a row, some of whose products fall outside dst.
-template <class Cell>
-void Worker<Cell>::add_some(const Row& row, const Cell* in, Cell* sums) const {
+template <class In>
+void Worker<In>::add_some(const Row& row, const Cell* in, Cell* sums) const {
   const int v = geo_.vector_axis;
   const int64_t all = j_count(v) * geo_.unit;
   const int64_t* shifts = shifts_ + (&row - rows_) * (v + 1);
@@ -538,8 +556,8 @@ void Worker<Cell>::add_some(const Row& row, const Cell* in, Cell* sums) const {
 }
 
 // Adds the rows of a tile to the sums.
-template <class Cell>
-void Worker<Cell>::add(const Tile& tile, const Cell* products) const {
+template <class In>
+void Worker<In>::add(const Tile& tile, const Cell* products) const {
   const Segment* const end = segments_ + listed_.num_segments;
   for_each_row(tile, tile.row_begin, tile.row_end, [&](const Row& row, Cell* sums) {
     const Cell* in = products;
@@ -556,16 +574,16 @@ void Worker<Cell>::add(const Tile& tile, const Cell* products) const {
 }
 
 // The columns of a tile, but for those that would make its vectors go beyond the end of src: these are another tile.
-template <class Cell>
-int64_t Worker<Cell>::readable_columns(const Tile& tile) const {
+template <class In>
+int64_t Worker<In>::readable_columns(const Tile& tile) const {
   if (!geo_.direct || geo_.wide || !geo_.reads_in_place || tile.columns <= kGemmColumns) return tile.columns;
-  const Cell* last = src_ + (plan_.ic - 1) * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
+  const In* last = src_ + (plan_.ic - 1) * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
   const bool fits = last - operands_.src + whole_vectors(tile.columns) <= geo_.src_end;
   return fits ? tile.columns : (tile.columns - 1) / kGemmColumns * kGemmColumns;
 }
 
-template <class Cell>
-void Worker<Cell>::add_all() {
+template <class In>
+void Worker<In>::add_all() {
   first_position_ = (part_.x_begin - geo_.axis[0].x_begin) * geo_.inner_x;
   const int64_t last_position = first_position_ + part_.x_count * geo_.inner_x;
   if (!geo_.direct) std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
@@ -590,14 +608,13 @@ void Worker<Cell>::add_all() {
 
 }  // namespace
 
-template <class Cell>
-void add_products(const Operands<Cell>& operands, const Part& part, char* slice, Listed* listed) {
-  Worker<Cell>(operands, part, slice, listed).add_all();
+template <class In>
+void add_products(const Operands<In>& operands, const Part& part, char* slice, Listed* listed) {
+  Worker<In>(operands, part, slice, listed).add_all();
 }
 
-#define INSTANTIATE(Cell) template void add_products(const Operands<Cell>&, const Part&, char*, Listed*);
-INSTANTIATE(float)
-INSTANTIATE(double)
+#define INSTANTIATE(In) template void add_products(const Operands<In>&, const Part&, char*, Listed*);
+ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -39,9 +39,9 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const double share = geo.in_strips && geo.dense ? 0.6 : 1;
     work.copied = (geo.reads_in_place ? 0 : share * groups * images * positions * ic * copies) +
                   (node().wei == nullptr ? weight_count(p) : 0);
-    // All of a src of 16 bits is widened before, which takes less time for a number than a copy.
+    // All of a src of 16 bits may be widened before, which takes less time for a number than a copy.
     constexpr double kWidened = 0.3;
-    if (size_of(sizes().dtype) < sizeof(float)) work.copied += kWidened * src_count(p);
+    if (size_of(sizes().dtype) < sizeof(float) && !geo.narrow) work.copied += kWidened * src_count(p);
     work.added = geo.direct ? 0 : groups * images * rows * positions;
     // A row takes as long as some of its runs, and so does a line that is stored.
     work.steps = (geo.in_steps ? stored_steps(geo, p) : 2 * stored_lines(geo, p)) +

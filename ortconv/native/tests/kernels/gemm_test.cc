@@ -50,7 +50,7 @@ void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t
   if (kernel.template of<B>() == nullptr) return;
   constexpr bool kWidens = !std::is_same_v<B, T>;
   const int64_t whole = align_up(cols, kGemmColumns);  // columns that are there
-  const int64_t lda = kWidens ? rows : rows + taps - 1, ldb = whole + 7;
+  const int64_t lda = rows + taps - 1, ldb = whole + 7;
   std::mt19937 random(1);
   std::vector<int64_t> offsets(taps);
   for (int64_t tap = 0; tap < taps; ++tap) offsets[tap] = (tap * 5) % 7;
