@@ -184,11 +184,18 @@ class Worker {
       run_tile(x, sums_ + x - column, geo_.columns);
     }
     if (geo_.direct) return;
+    const int64_t length = end - column;
+    const Cell* left = run_.bias == nullptr ? nullptr : bias;
+    left = im2col::activate(run_.kernels, p_, sums_, geo_.columns, args_.rows, length, left);
+    if (step == 1) {
+      const Cell* sums = sums_;
+      run_.kernels.interleave.template to<T>()(
+          {&sums, geo_.columns, args_.rows, length, 1, left, dst + column, row_step, Store::kCached});
+      return;
+    }
     for (int64_t r = 0; r < args_.rows; ++r) {
-      Cell* sums = sums_ + r * geo_.columns;
-      const Cell* left = run_.bias == nullptr ? nullptr : bias + r;
-      left = im2col::activate(run_.kernels, p_, sums, 0, 1, end - column, left);
-      im2col::store(run_.kernels, p_, sums, 0, 1, end - column, left, dst + r * row_step + column * step);
+      im2col::store(run_.kernels, p_, sums_ + r * geo_.columns, 0, 1, length, left == nullptr ? nullptr : left + r,
+                    dst + r * row_step + column * step);
     }
   }
 
