@@ -190,7 +190,7 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   constexpr int64_t kMostDepth = 1024;
   const bool in_strips = !wide && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
   // Where src is read in place from beyond L2, as few rows as the CPU fetches at once.
-  constexpr int64_t kDepthInPlace = 32, kShallow = 40, kNearBytes = 256 << 10;
+  constexpr int64_t kDepthInPlace = 64, kShallow = 40, kNearBytes = 256 << 10;
   const bool few =
       reads_in_place && !wide && plan.ic > kShallow && plan.ic * image_positions * cell_bytes(plan) > kNearBytes;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
@@ -234,10 +234,12 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (totals_too) direct = false;
   constexpr int64_t kFloat = sizeof(float);
   choose_columns(kColumns * kFloat / cell_bytes(plan));
-  // Rows so few that a call of the GEMM would wait for their sums; some more where a sum is long.
-  constexpr int64_t kFewDots = 16, kMostDots = 512, kLongDot = 400;
-  dots = dense && p.src_c == 1 && axis[0].x_count * inner_x == 1 && !totals_too &&
-         plan.rows() <= (plan.ic < kLongDot ? kFewDots : kMostDots);
+  // So few sums that a call of the GEMM would wait for them, or long ones of a single position.
+  constexpr int64_t kFewRows = 16, kFewDots = 64, kMostDots = 512, kLong = 400;
+  const int64_t positions = axis[0].x_count * inner_x;
+  const bool is_long = plan.ic >= kLong;
+  dots = p.src_c == 1 && !totals_too && (plan.rows() <= kFewRows || is_long) &&
+         plan.rows() * positions <= (positions == 1 && is_long ? kMostDots : kFewDots);
   wide = dots || prefers_wide(plan);
   // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
   constexpr int64_t kPage = 4096;
@@ -249,7 +251,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
   const bool scattered = row < kShortRow && plan.ic > kManyRows;
   const int64_t panels = !scattered || bytes <= kFarBytes ? kRowsInPlace : bytes <= kFarthestBytes ? 2 : 1;
-  reads_in_place = dense && (wide || (!collides && plan.rows() <= panels * plan.mr));
+  reads_in_place = dots || (dense && (wide || (!collides && plan.rows() <= panels * plan.mr)));
   if (narrow) reads_in_place &= widens(plan);
   if (reads_in_place && !wide) choose_columns(kColumnsInPlace * kFloat / cell_bytes(plan));
   // Not where most of a row is what does not fill whole vectors, which is copied.

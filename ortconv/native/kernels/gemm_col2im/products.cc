@@ -288,6 +288,7 @@ void Worker<In>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, C
 // At most `depth` channels of src: in place, or the copy.
 template <class In>
 auto Worker<In>::source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const -> Source {
+  if (geo_.dots) return {channel, depth, src_ + channel, nullptr, 1, accumulate};
   const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
   // As the A operand, only its own elements are read; else whole vectors, which may go beyond the end of src for the
   // last channels. Then the last call, or the last piece of a single one, is copied: the others are summed before it
@@ -349,14 +350,22 @@ auto Worker<In>::transpose(const Tile& tile, const Cell* products) const -> cons
   return out;
 }
 
-// Multiplies single rows of weights with a single position, whose channels are next to each other.
+// Multiplies single rows of weights with single positions, whose channels are next to each other.
 template <class In>
 void Worker<In>::multiply_rows(const Tile& tile, const Source& source) const {
   if constexpr (std::is_same_v<In, Cell>) {
     const auto dots = operands_.kernels.dots.template to<Cell>();
-    const int64_t rows = tile.row_end - tile.row_begin;
+    const int64_t rows = tile.row_end - tile.row_begin, last = geo_.ndims - 1;
     const Cell* weights = operands_.packed + (part_.group * plan_.rows() + tile.row_begin) * plan_.ic + source.channel;
-    dots({source.in, weights, plan_.ic, source.depth, rows, transposed_, source.in});
+    for_each_run(geo_, static_cast<int>(last), 1, tile.begin, tile.begin + tile.columns,
+                 [&](int64_t column, int64_t length, const int64_t* x, int64_t) {
+                   const Cell* in = source.in;
+                   for (int64_t a = 0; a <= last; ++a) in += (geo_.axis[a].x_begin + x[a]) * geo_.axis[a].src_x;
+                   for (int64_t i = 0; i < length; ++i, in += geo_.axis[last].src_x) {
+                     Cell* out = transposed_ + (column + i) * geo_.transposed_pitch;
+                     dots({in, weights, plan_.ic, source.depth, rows, out, in});
+                   }
+                 });
   }
 }
 

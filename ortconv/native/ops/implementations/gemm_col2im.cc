@@ -28,8 +28,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const int64_t height = geo.wide ? geo.axis[0].x_count * geo.inner_x : sizes().rows();
     const double products = static_cast<double>(gemm_col2im::rows_of_calls(height, sizes().mr)) *
                             rounded_up(geo.wide ? rows : positions, 16);
-    constexpr double kDot = 2.5;  // products that take as long as one of single rows
-    work.products = groups * images * (geo.dots ? kDot * rows : products) * ic;
+    constexpr double kLanes = 100;  // products that take as long as adding up the lanes of a vector
+    work.products = groups * images * (geo.dots ? positions * rows * (ic + kLanes) : products * ic);
     work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
                  (geo.wide ? std::ceil(positions / static_cast<double>(sizes().mr)) *
                                  std::ceil(rows / static_cast<double>(geo.panel_height))
