@@ -206,10 +206,11 @@ void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
   // channels and a slab; a slab and as many channels as fit.
   const int64_t few = std::min(ceil_div(kLeastRows, plan.taps), plan.oc);
   const int64_t tiles = std::max<int64_t>(1, 2 * most_columns / inner_j);
+  const int64_t sum_bytes = in_dst ? std::numeric_limits<int64_t>::max() : kSumBytes;
   block_channels =
-      std::clamp(kSumBytes / (row_bytes * (reach == 1 ? std::min(tiles, j_count) : j_count)), few, plan.oc);
-  slab = std::clamp(kSumBytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
-  const int64_t fitting = std::max<int64_t>(1, kSumBytes / (row_bytes * slab));
+      std::clamp(sum_bytes / (row_bytes * (reach == 1 ? std::min(tiles, j_count) : j_count)), few, plan.oc);
+  slab = std::clamp(sum_bytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
+  const int64_t fitting = std::max<int64_t>(1, sum_bytes / (row_bytes * slab));
   block_channels = std::min(block_channels, fitting);
   const int64_t wanted = threads > 1 ? 4 * threads : 1;
   const int64_t parts = images * p.g;
@@ -253,7 +254,13 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t panels = !scattered || bytes <= kFarBytes ? kRowsInPlace : bytes <= kFarthestBytes ? 2 : 1;
   reads_in_place = dots || (dense && (wide || (!collides && plan.rows() <= panels * plan.mr)));
   if (narrow) reads_in_place &= widens(plan);
-  if (reads_in_place && !wide) choose_columns(kColumnsInPlace * kFloat / cell_bytes(plan));
+  if (reads_in_place && !wide) {
+    // A tile of several panels is read as often, and is to stay in L2.
+    constexpr int64_t kTileOfPanels = 256 << 10;
+    const int64_t near = kTileOfPanels / (plan.ic * number) / kGemmColumns * kGemmColumns;
+    const int64_t most = kColumnsInPlace * kFloat / cell_bytes(plan);
+    choose_columns(plan.rows() <= plan.mr ? most : std::clamp(near, most / 8, most));
+  }
   // Not where most of a row is what does not fill whole vectors, which is copied.
   constexpr int64_t kLeastPositions = 3 * kGemmColumns;
   in_dst = direct && !wide && slots == 1 && axis[0].x_count * inner_x >= kLeastPositions &&
