@@ -135,10 +135,10 @@ void any_rows(const BasicGemmArgs<T, B>& g) {
 
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
-  if (g.next != nullptr || g.lda != g.rows) {
-    any_rows<Far::kNext>(g);
-  } else if (g.far_b) {
+  if (g.far_b) {
     any_rows<Far::kB>(g);
+  } else if (g.next != nullptr || g.lda != g.rows) {
+    any_rows<Far::kNext>(g);
   } else if (g.far_a) {
     any_rows<Far::kA>(g);
   } else {

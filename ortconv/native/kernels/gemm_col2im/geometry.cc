@@ -308,8 +308,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     src = slice.add<Cell>(dots ? 0 : (all_depth ? plan.ic : depth) * pitch);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
-    constexpr int64_t kFarWeights = 2 << 20;
-    prefetches_src = bytes > kFarBytes;
+    constexpr int64_t kFarWeights = 2 << 20, kLongRun = 256;
+    prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;
     prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
     transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;

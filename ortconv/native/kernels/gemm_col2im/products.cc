@@ -445,6 +445,7 @@ void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& s
           rows,       tile.columns,   1, args.k, args.a, source.in + k * source.step, args.tap_offset, source.step, c,
           args.piece, args.accumulate};
       in_place.lda = lda;
+      in_place.far_b = true;
       multiply_columns(in_place);
       continue;
     }
