@@ -14,7 +14,7 @@ constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src,
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
-constexpr int64_t kRowsInPlace = 4;        // most panels of rows for which src is read in place
+constexpr int64_t kRowsInPlace = 4;  // most panels of rows for which src is read in place, unless it is fetched ahead
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
 int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
@@ -184,11 +184,23 @@ int64_t Geometry::wide_height(const Plan& plan) const {
   return all_reach ? kHeightOfFew : usual;
 }
 
+// Whether rows of src, of so many bytes, are read in place by a GEMM that does not fetch their next columns. For many
+// rows of weights a copy pays: its rows are near each other and aligned. So it does where rows evict each other. Many
+// short rows of a far src are fetched ahead only where they are read one after the other, for a copy.
+bool Geometry::is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) const {
+  constexpr int64_t kPage = 4096, kFar = 4 << 20, kFarthest = 8 << 20, kShortRow = 2048, kManyRows = 96;
+  if (row % kPage == 0) return false;
+  const bool scattered = row < kShortRow && plan.ic > kManyRows;
+  const int64_t panels = !scattered || bytes <= kFar ? kRowsInPlace : bytes <= kFarthest ? 2 : 1;
+  return plan.rows() <= panels * plan.mr;
+}
+
 void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   // Long calls, as each loads and stores its sums, where they read strips. Else what they read is to stay in L1 for the
   // next call; and what is added to totals is as long as in im2col.
   constexpr int64_t kMostDepth = 1024;
-  const bool in_strips = !wide && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
+  const bool in_strips =
+      !wide && !reads_in_place && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
   // Where src is read in place from beyond L2, as few rows as the CPU fetches at once.
   constexpr int64_t kDepthInPlace = 64, kShallow = 40, kNearBytes = 256 << 10;
   const bool few =
@@ -242,17 +254,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   dots = p.src_c == 1 && !totals_too && (plan.rows() <= kFewRows || is_long) &&
          plan.rows() * positions <= (positions == 1 && is_long ? kMostDots : kFewDots);
   wide = dots || prefers_wide(plan);
-  // For many rows a copy pays: its rows are near each other and aligned. So it does where rows evict each other.
-  constexpr int64_t kPage = 4096;
   narrow = size_of(plan.dtype) < sizeof(float) && !wide && p.src_c != 1;
   const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : cell_bytes(plan);
-  const bool collides = p.src_c * number % kPage == 0;
-  // Many short rows of a far src are fetched ahead only where they are read one after the other, for a copy.
-  constexpr int64_t kFarBytes = 4 << 20, kFarthestBytes = 8 << 20, kShortRow = 2048, kManyRows = 96;
   const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
-  const bool scattered = row < kShortRow && plan.ic > kManyRows;
-  const int64_t panels = !scattered || bytes <= kFarBytes ? kRowsInPlace : bytes <= kFarthestBytes ? 2 : 1;
-  reads_in_place = dots || (dense && (wide || (!collides && plan.rows() <= panels * plan.mr)));
+  constexpr int64_t kFarBytes = 4 << 20;
+  reads_in_place = dots || (dense && (wide || plan.arch.avx512 || is_read_in_place(plan, row, bytes)));
   if (narrow) reads_in_place &= widens(plan);
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.

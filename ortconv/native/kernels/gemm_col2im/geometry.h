@@ -96,6 +96,7 @@ struct Geometry {
   void choose_columns(int64_t usual);
   bool prefers_wide(const Plan& plan) const;
   int64_t wide_height(const Plan& plan) const;
+  bool is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) const;
   void choose_depth(const Plan& plan, int64_t image_positions);
   void divide(const Plan& plan, const ConvProblem& p, int threads);
   bool writes_in_steps(const ConvProblem& p);
