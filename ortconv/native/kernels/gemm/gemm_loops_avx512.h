@@ -28,7 +28,7 @@ auto load_operand(const B* b) {
 // How far ahead of its use an A that no cache holds is asked for, in bytes.
 constexpr int64_t kAhead = 2048;
 
-// What is likely in no cache: nothing, an operand, or what is read next. The last two take any lda.
+// What is likely in no cache: nothing, an operand, or what is read next. All but nothing take any lda.
 enum class Far { kNone, kA, kB, kNext };
 
 constexpr int kMostVectors = 28;  // of accumulators
@@ -42,7 +42,7 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
   const B* b = g.b + *tap + n0;
-  const int64_t lda = kFar == Far::kNext || kFar == Far::kB ? g.lda : R, ldb = g.ldb;
+  const int64_t lda = kFar == Far::kNone ? R : g.lda, ldb = g.ldb;
   [[maybe_unused]] const char* next = static_cast<const char*>(g.next == nullptr ? g.b : g.next);
   Vector acc[R][V];
   int64_t tap_left = g.k;
@@ -137,10 +137,10 @@ template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
   if (g.far_b) {
     any_rows<Far::kB>(g);
-  } else if (g.next != nullptr || g.lda != g.rows) {
-    any_rows<Far::kNext>(g);
   } else if (g.far_a) {
     any_rows<Far::kA>(g);
+  } else if (g.next != nullptr || g.lda != g.rows) {
+    any_rows<Far::kNext>(g);
   } else {
     any_rows<Far::kNone>(g);
   }

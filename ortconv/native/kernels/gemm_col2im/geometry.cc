@@ -15,6 +15,7 @@ constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
 constexpr int64_t kRowsInPlace = 4;  // most panels of rows for which src is read in place, unless it is fetched ahead
+constexpr int64_t kTileOfPanels = 256 << 10;
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
 int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
@@ -262,7 +263,6 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (narrow) reads_in_place &= widens(plan);
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
-    constexpr int64_t kTileOfPanels = 256 << 10;
     const int64_t near = kTileOfPanels / (plan.ic * number) / kGemmColumns * kGemmColumns;
     const int64_t most = kColumnsInPlace * kFloat / cell_bytes(plan);
     choose_columns(plan.rows() <= plan.mr ? most : std::clamp(near, most / 8, most));
@@ -315,6 +315,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
     constexpr int64_t kFarWeights = 2 << 20, kLongRun = 256;
+    far_weights = plan.packed_size() * kCell > (1 << 20);
+    near_src = bytes <= kTileOfPanels;
     prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;
     prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
     transposed_pitch = im2col::pitch_of(tile_rows + panel_height);

@@ -82,6 +82,7 @@ struct Geometry {
   int64_t depth;                    // src channels that one call of the GEMM adds up
   int64_t piece;                    // products that are summed one after the other
   bool prefetches, prefetches_src;  // wide panels; src in place
+  bool far_weights, near_src;       // not in L2; in L2 but for the first images
   int64_t items;
 
   // Byte offsets into the scratch: src in floats, packed weights, then slices, one per thread. In a slice:

@@ -435,6 +435,7 @@ void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& s
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin;
   const Cell* a = operands_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
+  const bool is_first = begin == part_.channel * plan_.taps;  // the others find src in the cache
   args.rows = rows, args.lda = lda;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
     args.k = std::min(geo_.depth, source.depth - k);
@@ -445,10 +446,12 @@ void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& s
           rows,       tile.columns,   1, args.k, args.a, source.in + k * source.step, args.tap_offset, source.step, c,
           args.piece, args.accumulate};
       in_place.lda = lda;
-      in_place.far_b = true;
+      in_place.far_b = is_first && !geo_.near_src;
+      in_place.far_a = geo_.far_weights;
       multiply_columns(in_place);
       continue;
     }
+    args.far_a = geo_.far_weights;
     if (!geo_.in_strips) {
       args.cols = tile.columns, args.ldb = source.step;
       args.b = source.copied + k * source.step;

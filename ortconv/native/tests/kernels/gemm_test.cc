@@ -63,6 +63,7 @@ void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t
   BasicGemmArgs<T, B> args{rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate};
   args.lda = lda;
   args.next = accumulate && !kWidens ? a.data() : nullptr;
+  args.far_a = k == 2, args.far_b = k == 33 && !accumulate;
   kernel.template of<B>()(args);
   ++checked;
   for (int64_t r = 0; r < rows; ++r) {
