@@ -25,8 +25,8 @@ struct ExpandStep {
 // dst[i] = the sum that the steps have for it, plus bias, or gap where they have none, rounded to T   for 0 <= i <
 // size.
 //
-// The steps cover dst without holes; the last ones may go beyond its end. kExpandWidth sums are readable from the first
-// of each step on.
+// The steps cover dst without holes; what they have for numbers beyond its end is not written. kExpandWidth sums are
+// readable from the first of each step on, up to the row in which dst ends.
 template <class T>
 struct ExpandArgs {
   const Sum<T>* src;

@@ -59,7 +59,7 @@ void expand_avx2(const ExpandArgs<T>& args) {
       out += kExpandWidth;
     };
     __m256 low = gap, high = gap;
-    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop; ++step) {
+    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop && out < end; ++step) {
       if (step->mask == 0) {
         for (int64_t i = 0; i < step->src && out < end; ++i) store(gap, gap);
         continue;

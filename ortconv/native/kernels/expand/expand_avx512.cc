@@ -25,7 +25,7 @@ void expand_avx512(const ExpandArgs<T>& args) {
       out += kExpandWidth;
     };
     __m512 row = gap;
-    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop; ++step) {
+    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop && out < end; ++step) {
       if (step->mask == 0) {
         for (int64_t i = 0; i < step->src && out < end; ++i) store(gap);
         continue;

@@ -12,7 +12,7 @@ void expand_generic(const ExpandArgs<T>& args) {
   T* const end = out + args.size;
   T row[kExpandWidth];
   std::fill_n(row, kExpandWidth, gap);
-  for (const ExpandStep* step = args.steps; step != args.steps + args.num_steps; ++step) {
+  for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop && out < end; ++step) {
     if (step->mask == 0) {
       const int64_t count = std::min<int64_t>(step->src * kExpandWidth, end - out);
       std::fill_n(out, count, gap);

@@ -323,7 +323,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
     transposed = slice.add<Cell>(transposed_size);
     totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
-    sums = slice.add<Cell>(in_dst ? 0 : block_channels * channel_size + kExpandWidth);
+    if (!in_steps || num_slabs > 1) channels_in_steps = 1;
+    channels_in_steps = std::min(channels_in_steps, block_channels);
+    // Steps that write several channels read on beyond the last one.
+    const int64_t beyond = kExpandWidth + (channels_in_steps > 1 ? channel_size : 0);
+    sums = slice.add<Cell>(in_dst ? 0 : block_channels * channel_size + beyond);
     rounded = slice.add<T>(std::is_same_v<T, Cell> || in_steps ? 0 : block_channels * channel_size);
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);
@@ -354,7 +358,10 @@ bool Geometry::writes_in_steps(const ConvProblem& p) {
     if (first_in_steps == 0) break;
     inner_dst *= x.dst_size;
   }
-  return inner_dst * axis[first_in_steps].dst_size <= kMostNumbers;
+  constexpr int64_t kTogether = 512;
+  const int64_t numbers = inner_dst * axis[first_in_steps].dst_size;
+  channels_in_steps = p.dst_c == numbers ? std::max<int64_t>(1, kTogether / std::max<int64_t>(1, numbers)) : 1;
+  return numbers <= kMostNumbers;
 }
 
 // Has the sums of disjoint taps be their products, wherever these fall.

@@ -74,6 +74,7 @@ struct Geometry {
   bool in_steps;                       // a channel of dst is written in steps, see steps.h
   int first_in_steps;                  // the axis before, if there is one, is the batch, whose images are written alike
   int64_t inner_dst;                   // numbers of dst of one position of that axis
+  int64_t channels_in_steps;           // most channels of dst that are written together, where they have no bias
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;

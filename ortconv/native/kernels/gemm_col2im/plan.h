@@ -40,8 +40,8 @@ struct Plan {
   int64_t wide_size() const { return g * wide_rows() * ic; }
   int64_t rows_in(int64_t height) const { return height <= mr ? rows() : wide_rows(); }  // in panels of that height
 
-  // The steps that write a channel of dst. They are listed when they are not those of the last call.
-  std::shared_ptr<const StepLists> steps(const Geometry& geometry) const;
+  // The steps that write so many channels of dst. They are listed when they are not those of the last call.
+  std::shared_ptr<const StepLists> steps(const Geometry& geometry, int64_t channels) const;
 
   static constexpr int kNumWide = 4;
 

@@ -21,9 +21,10 @@ class Lister {
     }
   }
 
-  std::vector<ExpandStep> list() {
-    add(geo_.first_in_steps, 0, 0);
-    return steps_.finish(length_[geo_.first_in_steps] * dst_[geo_.first_in_steps]);
+  std::vector<ExpandStep> list(int64_t channels) {
+    const int64_t numbers = length_[geo_.first_in_steps] * dst_[geo_.first_in_steps];
+    for (int64_t c = 0; c < channels; ++c) add(geo_.first_in_steps, c * numbers, c * geo_.channel_size);
+    return steps_.finish(channels * numbers);
   }
 
  private:
@@ -54,10 +55,10 @@ class Lister {
 
 }  // namespace
 
-StepLists::Key StepLists::key_of(const Geometry& geo) {
+StepLists::Key StepLists::key_of(const Geometry& geo, int64_t channels) {
   Key key{};
   size_t i = 0;
-  for (const int64_t number : {geo.slab, geo.slot_size, int64_t{geo.first_in_steps}}) key[i++] = number;
+  for (const int64_t number : {channels, geo.slab, geo.slot_size, int64_t{geo.first_in_steps}}) key[i++] = number;
   for (int a = 0; a < geo.ndims; ++a) {
     const Axis& axis = geo.axis[a];
     for (const int64_t number : {axis.stride, axis.pad, axis.dst_size, axis.j_count}) key[i++] = number;
@@ -65,14 +66,14 @@ StepLists::Key StepLists::key_of(const Geometry& geo) {
   return key;
 }
 
-StepLists::StepLists(const Geometry& geo) : key(key_of(geo)) {
-  for (int64_t slab = 0; slab < geo.num_slabs; ++slab) of_slab.push_back(Lister(geo, slab).list());
+StepLists::StepLists(const Geometry& geo, int64_t channels) : key(key_of(geo, channels)) {
+  for (int64_t slab = 0; slab < geo.num_slabs; ++slab) of_slab.push_back(Lister(geo, slab).list(channels));
 }
 
-std::shared_ptr<const StepLists> Plan::steps(const Geometry& geometry) const {
+std::shared_ptr<const StepLists> Plan::steps(const Geometry& geometry, int64_t channels) const {
   const std::lock_guard<std::mutex> lock(listing_);
-  if (steps_ == nullptr || steps_->key != StepLists::key_of(geometry)) {
-    steps_ = std::make_shared<const StepLists>(geometry);
+  if (steps_ == nullptr || steps_->key != StepLists::key_of(geometry, channels)) {
+    steps_ = std::make_shared<const StepLists>(geometry, channels);
   }
   return steps_;
 }

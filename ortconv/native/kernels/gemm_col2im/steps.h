@@ -1,4 +1,4 @@
-// The steps that write a channel of dst from its beginning to its end.
+// The steps that write channels of dst from their beginning to their end.
 #pragma once
 
 #include <array>
@@ -12,12 +12,13 @@ namespace ortconv::kernels::gemm_col2im {
 
 struct StepLists {
   // What they depend on.
-  using Key = std::array<int64_t, 3 + 4 * kMaxAxes>;
+  using Key = std::array<int64_t, 4 + 4 * kMaxAxes>;
   Key key;
   std::vector<std::vector<ExpandStep>> of_slab;
 
-  explicit StepLists(const Geometry& geometry);
-  static Key key_of(const Geometry& geometry);
+  // Of so many channels.
+  StepLists(const Geometry& geometry, int64_t channels);
+  static Key key_of(const Geometry& geometry, int64_t channels);
 };
 
 }  // namespace ortconv::kernels::gemm_col2im

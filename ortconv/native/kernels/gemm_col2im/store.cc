@@ -423,17 +423,22 @@ void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t
                 [&](const Lines& of_slot, int64_t count) { store_slot(along, of_slot, count, first, last); });
 }
 
-// Writes channel after channel by the listed steps.
+// Writes channels in steps: several together, unless each has a bias of its own.
 template <class T>
 void Store<T>::store_steps() const {
   const int first = geo_.first_in_steps;
-  const int64_t size = length(first) * geo_.inner_dst, images = first == 0 ? 1 : length(0);
+  const int64_t numbers = length(first) * geo_.inner_dst, images = first == 0 ? 1 : length(0);
+  const int64_t together = results_.bias == nullptr ? geo_.channels_in_steps : 1;
   const auto expand = results_.kernels.expand.template to<T>();
+  ExpandArgs<T> args{nullptr, steps_->data(), static_cast<int64_t>(steps_->size()), -Cell(), Cell(), nullptr, 0};
   for (int64_t image = 0; image < images; ++image) {
-    for (int64_t c = 0; c < part_.channels; ++c) {
-      expand({sums_ + c * geo_.channel_size + image * j_stride_[0], steps_->data(),
-              static_cast<int64_t>(steps_->size()), left_ == nullptr ? -Cell() : left_[c], gaps_ ? gap_[c] : Cell(),
-              dst_ + c * dst_c_ + image * geo_.axis[0].dst_x, size});
+    for (int64_t c = 0; c < part_.channels; c += together) {
+      args.src = sums_ + c * geo_.channel_size + image * j_stride_[0];
+      if (left_ != nullptr) args.bias = left_[c];
+      if (gaps_) args.gap = gap_[c];
+      args.dst = dst_ + c * dst_c_ + image * geo_.axis[0].dst_x;
+      args.size = std::min(together, part_.channels - c) * numbers;
+      expand(args);
     }
   }
 }
