@@ -62,7 +62,8 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
                                   in,
                                   static_cast<const Cell*>(weights),
                                   static_cast<Cell*>(dst)};
-      const std::shared_ptr<const StepLists> steps = geo.in_steps ? plan.steps(geo, bias == nullptr ? geo.channels_in_steps : 1) : nullptr;
+      const std::shared_ptr<const StepLists> steps =
+          geo.in_steps ? plan.steps(geo, geo.together(bias != nullptr)) : nullptr;
       const int64_t slices = geo.num_slices(parallel.threads);
       Ranges ranges(geo.items, 1, 1, slices);
       for_each(parallel, slices, [&](int64_t i) {

@@ -135,8 +135,9 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   if (needed < kLeastShare * all) dense = false;
   for (int a = 1; a < ndims && dense; ++a) axis[a].x_begin = 0, axis[a].x_count = axis[a].src_size;
 
-  in_steps = writes_in_steps(p);
+  in_steps = takes_steps(p) && prefers_steps();
   if (in_steps) crop(plan);
+  has_gaps = std::any_of(axis, axis + ndims, [](const Axis& a) { return a.has_gaps() || a.by_position; });
   vector_axis = ndims - 1;
   inner_x = inner_j = slots = unit = 1;
   while (vector_axis > 0 && is_plain(axis[vector_axis])) unit *= axis[vector_axis--].x_count;
@@ -276,6 +277,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     in_dst &= axis[a].stride == 1 && (axis[a].dst_x == dst_step || axis[a].dst_size == 1);
     dst_step *= axis[a].dst_size;
   }
+  by_rows = sums_by_rows(p) && takes_steps(p);
+  in_steps |= by_rows;
   panel_height = dots ? 1 : wide ? wide_height(plan) : plan.height;
   choose_depth(plan, product_of(p.src_size, p.ndims));
   divide(plan, p, threads);
@@ -284,6 +287,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     using Cell = Sum<T>;
     constexpr int64_t kCell = sizeof(Cell);
     slot_size = slab * inner_j;
+    j_step = 1;
     if (direct && !wide) slot_size = align_up(slot_size, kGemmColumns);
     const Axis& last = axis[ndims - 1];
     zeros = slots * slot_size, num_zeros = 0;
@@ -319,15 +323,17 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     near_src = bytes <= kTileOfPanels;
     prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;
     prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
-    transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
-    const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
-    transposed = slice.add<Cell>(transposed_size);
-    totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
     if (!in_steps || num_slabs > 1) channels_in_steps = 1;
     channels_in_steps = std::min(channels_in_steps, block_channels);
+    if (by_rows) tile_rows = all_rows + panel_height;
+    transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
+    if (by_rows) slot_size = 1, channel_size = plan.taps, j_step = transposed_pitch;
     // Steps that write several channels read on beyond the last one.
     const int64_t beyond = kExpandWidth + (channels_in_steps > 1 ? channel_size : 0);
-    sums = slice.add<Cell>(in_dst ? 0 : block_channels * channel_size + beyond);
+    const int64_t transposed_size = wide ? tile_columns * transposed_pitch : 0;
+    transposed = slice.add<Cell>(transposed_size + (by_rows ? beyond : 0));
+    totals = slice.add<Cell>(!totals_too ? 0 : wide ? transposed_size : tile_rows * pitch);
+    sums = slice.add<Cell>(in_dst || by_rows ? 0 : block_channels * channel_size + beyond);
     rounded = slice.add<T>(std::is_same_v<T, Cell> || in_steps ? 0 : block_channels * channel_size);
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);
@@ -337,15 +343,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   });
 }
 
-// Whether a channel of dst is best written from its beginning to its end, in steps: where it is not that of interleaved
-// slots in long lines.
-bool Geometry::writes_in_steps(const ConvProblem& p) {
-  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16, kMostNumbers = 256 << 10;
-  const Axis& last = axis[ndims - 1];
-  const bool crops = !is_plain(last) && is_disjoint(last);
-  const int64_t few = last.slots > kFewSlots ? kLeastInterleaved : crops ? last.j_count + 1 : kFewInterleaved;
-  if (last.slots > kMostPhases || (last.slots > 1 && last.j_count >= few)) return false;
-  if (p.dst_c == 1 || std::all_of(axis, axis + ndims, [](const Axis& a) { return a.stride == 1; })) return false;
+// Whether channels of dst can be written in steps: where the numbers of one lie next to each other, of each image.
+bool Geometry::takes_steps(const ConvProblem& p) {
+  constexpr int64_t kMostNumbers = 256 << 10, kTogether = 512;
   inner_dst = 1;
   for (first_in_steps = ndims - 1;; --first_in_steps) {
     const Axis& x = axis[first_in_steps];
@@ -358,10 +358,29 @@ bool Geometry::writes_in_steps(const ConvProblem& p) {
     if (first_in_steps == 0) break;
     inner_dst *= x.dst_size;
   }
-  constexpr int64_t kTogether = 512;
   const int64_t numbers = inner_dst * axis[first_in_steps].dst_size;
   channels_in_steps = p.dst_c == numbers ? std::max<int64_t>(1, kTogether / std::max<int64_t>(1, numbers)) : 1;
-  return numbers <= kMostNumbers;
+  return numbers <= kMostNumbers && (p.dst_c != 1 || numbers == 1);
+}
+
+// Whether that is best: where channels are not those of interleaved slots in long lines.
+bool Geometry::prefers_steps() const {
+  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16;
+  const Axis& last = axis[ndims - 1];
+  const bool crops = !is_plain(last) && is_disjoint(last);
+  const int64_t few = last.slots > kFewSlots ? kLeastInterleaved : crops ? last.j_count + 1 : kFewInterleaved;
+  if (last.slots > kMostPhases || (last.slots > 1 && last.j_count >= few)) return false;
+  return std::any_of(axis, axis + ndims, [](const Axis& a) { return a.stride > 1; });
+}
+
+// Whether the sums of a position lie in rows, from which the steps take runs of some length.
+bool Geometry::sums_by_rows(const ConvProblem& p) const {
+  constexpr int64_t kShortRun = 4;
+  if (!wide || !direct || !p.activation.is_identity() || axis[0].x_count * inner_x > most_columns) return false;
+  int64_t j = 1;
+  for (int a = first_in_steps; a < ndims; ++a) j *= axis[a].j_count;
+  const Axis& last = axis[ndims - 1];
+  return j == 1 || (last.in_order() && last.slots >= kShortRun);
 }
 
 // Has the sums of disjoint taps be their products, wherever these fall.

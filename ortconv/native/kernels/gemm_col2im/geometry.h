@@ -62,6 +62,7 @@ struct Geometry {
   int64_t block_channels, num_blocks;  // of dst
   int64_t slab, num_slabs;             // of j of the first axis
   int64_t slot_size, channel_size;     // sums of an item: of a slot, of a channel
+  int64_t j_step;                      // from the sums of a j to those of the next one
   int64_t zeros, num_zeros;            // where in those of a channel there are zeros
   int64_t most_columns;                // positions of a tile
   int64_t tile_columns, tile_rows;     // room for so many
@@ -74,10 +75,12 @@ struct Geometry {
   bool in_steps;                       // a channel of dst is written in steps, see steps.h
   int first_in_steps;                  // the axis before, if there is one, is the batch, whose images are written alike
   int64_t inner_dst;                   // numbers of dst of one position of that axis
-  int64_t channels_in_steps;           // most channels of dst that are written together, where they have no bias
+  int64_t channels_in_steps;           // most channels of dst that are written together
+  bool has_gaps;                       // there are positions of dst that no tap reaches
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
+  bool by_rows;                     // nor is that transposed: the steps read sums of a position beside each other
   int64_t panel_height;             // rows of weights
   int64_t transposed_pitch;         // of that
   int64_t depth;                    // src channels that one call of the GEMM adds up
@@ -92,6 +95,8 @@ struct Geometry {
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;
+  // Channels that are written together: where there is a bias, what lies in gaps differs between channels.
+  int64_t together(bool has_bias) const { return has_bias && has_gaps ? 1 : channels_in_steps; }
 
  private:
   void set_axes(const Plan& plan, const ConvProblem& p);
@@ -101,8 +106,10 @@ struct Geometry {
   bool is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) const;
   void choose_depth(const Plan& plan, int64_t image_positions);
   void divide(const Plan& plan, const ConvProblem& p, int threads);
-  bool writes_in_steps(const ConvProblem& p);
+  bool takes_steps(const ConvProblem& p);
+  bool prefers_steps() const;
   void crop(const Plan& plan);
+  bool sums_by_rows(const ConvProblem& p) const;
 };
 
 // Where a run of positions of a tile begins, and where its products with a tap of q = 0 go.

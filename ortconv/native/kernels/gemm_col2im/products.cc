@@ -310,7 +310,7 @@ auto Worker<In>::source(Tile* tile, int64_t channel, int64_t depth, bool accumul
   return {channel, depth, nullptr, copy_, pitch_, accumulate};
 }
 
-// The products of a tile, [row][column], unless they are in the sums.
+// The products of a tile, [row][column], unless they are the sums.
 template <class In>
 auto Worker<In>::multiply(Tile* tile) const -> const Cell* {
   const bool has_totals = im2col::has_totals(plan_.ic);
@@ -332,6 +332,7 @@ auto Worker<In>::multiply(Tile* tile) const -> const Cell* {
     first_total = false;
     calls = 0;
   }
+  if (geo_.by_rows) return nullptr;
   if (geo_.wide) return transpose(*tile, has_totals ? totals_ : transposed_);
   return has_totals ? totals_ : products_;
 }

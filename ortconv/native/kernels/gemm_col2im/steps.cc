@@ -12,7 +12,7 @@ class Lister {
  public:
   Lister(const Geometry& geo, int64_t slab) : geo_(geo), begin_(slab * geo.slab) {
     count_ = std::min(geo.slab, geo.axis[0].j_count - begin_);
-    int64_t slots = geo.slot_size, j = 1, dst = 1;
+    int64_t slots = geo.slot_size, j = geo.j_step, dst = 1;
     for (int a = geo.ndims - 1; a >= 0; --a) {
       const Axis& axis = geo.axis[a];
       length_[a] = a > 0 ? axis.dst_size : axis.dst_of(begin_ + count_) - axis.dst_of(begin_);
@@ -58,7 +58,8 @@ class Lister {
 StepLists::Key StepLists::key_of(const Geometry& geo, int64_t channels) {
   Key key{};
   size_t i = 0;
-  for (const int64_t number : {channels, geo.slab, geo.slot_size, int64_t{geo.first_in_steps}}) key[i++] = number;
+  for (const int64_t number : {channels, geo.slab, geo.slot_size, geo.j_step, int64_t{geo.first_in_steps}})
+    key[i++] = number;
   for (int a = 0; a < geo.ndims; ++a) {
     const Axis& axis = geo.axis[a];
     for (const int64_t number : {axis.stride, axis.pad, axis.dst_size, axis.j_count}) key[i++] = number;

@@ -12,7 +12,7 @@ namespace ortconv::kernels::gemm_col2im {
 
 struct StepLists {
   // What they depend on.
-  using Key = std::array<int64_t, 4 + 4 * kMaxAxes>;
+  using Key = std::array<int64_t, 5 + 4 * kMaxAxes>;
   Key key;
   std::vector<std::vector<ExpandStep>> of_slab;
 

@@ -55,7 +55,8 @@ class Store {
   void store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const;
   void store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_strided(int along, int64_t first, int64_t last) const;
-  void store_steps() const;
+  void add_bias();
+  void store_steps();
 
   const Results<T>& results_;
   const Geometry& geo_;
@@ -71,7 +72,6 @@ class Store {
   // The axes after this one have no strides: their positions, so many, go together.
   int line_;
   int64_t unit_;
-  bool gaps_;
   int64_t residue_[kMostPhases], count_[kMostPhases];  // of the first slots of the axis of lines; their j
 };
 
@@ -87,8 +87,10 @@ Store<T>::Store(const Results<T>& results, const Part& part, char* slice, const 
       repeated_(at<Cell>(slice, geo_.repeated)),
       phases_(at<const Cell*>(slice, geo_.phases)),
       steps_(steps),
-      left_(nullptr),
-      gaps_(false) {
+      left_(nullptr) {
+  if (geo_.by_rows) {
+    sums_ = at<Cell>(slice, geo_.transposed) + part.channel * results.plan.taps % geo_.panel_height;
+  }
   if constexpr (kRounds) {
     values_ = at<T>(slice, geo_.rounded);
   } else {
@@ -101,11 +103,10 @@ Store<T>::Store(const Results<T>& results, const Part& part, char* slice, const 
     results.kernels.load(results.bias + channel, 1, part.channels, bias_);
     left_ = bias_;
   }
-  int64_t slots = geo_.slot_size, j = 1;
+  int64_t slots = geo_.slot_size, j = geo_.j_step;
   for (int a = geo_.ndims - 1; a >= 0; --a) {
     slot_stride_[a] = slots, j_stride_[a] = j;
     slots *= geo_.axis[a].slots, j *= geo_.axis[a].j_count;
-    gaps_ |= geo_.axis[a].has_gaps() || geo_.axis[a].by_position;
   }
   line_ = geo_.ndims - 1, unit_ = 1;
   while (line_ > 0 && geo_.axis[line_].stride == 1 && geo_.axis[line_].dst_x == unit_) {
@@ -423,19 +424,33 @@ void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t
                 [&](const Lines& of_slot, int64_t count) { store_slot(along, of_slot, count, first, last); });
 }
 
-// Writes channels in steps: several together, unless each has a bias of its own.
+// Adds the bias to all sums.
 template <class T>
-void Store<T>::store_steps() const {
+void Store<T>::add_bias() {
+  const int64_t size = geo_.channel_size, positions = geo_.by_rows ? part_.x_count * geo_.inner_x : 1;
+  for (int64_t position = 0; position < positions; ++position) {
+    Cell* sums = sums_ + position * geo_.j_step;
+    for (int64_t c = 0; c < part_.channels; ++c, sums += size) {
+      for (int64_t i = 0; i < size; ++i) sums[i] += left_[c];
+    }
+  }
+  left_ = nullptr;
+}
+
+// Writes channels in steps: several together, where they have the same in gaps.
+template <class T>
+void Store<T>::store_steps() {
   const int first = geo_.first_in_steps;
   const int64_t numbers = length(first) * geo_.inner_dst, images = first == 0 ? 1 : length(0);
-  const int64_t together = results_.bias == nullptr ? geo_.channels_in_steps : 1;
+  const int64_t together = geo_.together(results_.bias != nullptr);
   const auto expand = results_.kernels.expand.template to<T>();
   ExpandArgs<T> args{nullptr, steps_->data(), static_cast<int64_t>(steps_->size()), -Cell(), Cell(), nullptr, 0};
+  if (left_ != nullptr && together > 1) add_bias();
   for (int64_t image = 0; image < images; ++image) {
     for (int64_t c = 0; c < part_.channels; c += together) {
       args.src = sums_ + c * geo_.channel_size + image * j_stride_[0];
       if (left_ != nullptr) args.bias = left_[c];
-      if (gaps_) args.gap = gap_[c];
+      if (geo_.has_gaps) args.gap = gap_[c];
       args.dst = dst_ + c * dst_c_ + image * geo_.axis[0].dst_x;
       args.size = std::min(together, part_.channels - c) * numbers;
       expand(args);
@@ -453,8 +468,8 @@ bool Store<T>::fills_lines() const {
 // Writes the sums of the channels [first, last) in lines along any axis, and what no tap reaches.
 template <class T>
 void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
-  if (!gaps_ || along != line_ || !fills_lines()) {
-    if (gaps_) fill_part(first, last);
+  if (!geo_.has_gaps || along != line_ || !fills_lines()) {
+    if (geo_.has_gaps) fill_part(first, last);
     for_each_reached(along, [&](const Lines& lines) { store_lines(along, lines, 0, j_count(along), first, last); });
     return;
   }
@@ -499,7 +514,7 @@ void Store<T>::store_all() {
   for (int a = line_; a >= 0; --a) {
     if (geo_.axis[a].j_count > geo_.axis[longest].j_count) longest = a;
   }
-  if (gaps_) {
+  if (geo_.has_gaps) {
     for (int64_t c = 0; c < part_.channels; ++c) {
       gap_[c] = left_ == nullptr ? Cell() : left_[c];
       std::fill_n(sums_ + c * geo_.channel_size + geo_.zeros, geo_.num_zeros, Cell());
@@ -512,7 +527,6 @@ void Store<T>::store_all() {
   }
   const int64_t size = geo_.channel_size;
   left_ = im2col::activate(results_.kernels, p, sums_, size, part_.channels, size, left_);
-
   if (steps_ != nullptr) return store_steps();
 
   constexpr int64_t kFewGroups = 4;  // of phases
