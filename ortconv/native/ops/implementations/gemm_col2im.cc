@@ -56,25 +56,30 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
       reached *= static_cast<double>(last.stride) / static_cast<double>(last.slots);
     }
     reached = std::min(reached, dst_count(p));
-    // So many slots that they are transposed.
-    constexpr double kTransposed = 3;
-    const bool transposed = geo.axis[geo.ndims - 1].slots > gemm_col2im::kMostPhases;
+    // So many slots that they are written one by one, where no kernel transposes them.
+    constexpr double kOneByOne = 3;
+    constexpr int64_t kTransposed = 4;
+    const bool one_by_one = last.slots > gemm_col2im::kMostPhases && !(last.in_order() && last.j_count >= kTransposed);
     if (geo.in_steps) reached = 0;
-    work.stored = (transposed ? kTransposed : 1) * reached + kFilled * (dst_count(p) - reached);
+    work.stored = (one_by_one ? kOneByOne : 1) * reached + kFilled * (dst_count(p) - reached);
     work.far =
         far_bytes(4 * weight_count(p), tiles * images) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }
 
  private:
-  // Runs of sums in vectors of dst, of each slot its own. A step takes less time than one of the others.
+  // Runs of sums in vectors of dst: of each slot its own, or of the slots of a position. A step takes less time than one
+  // of the others, a call for channels more.
   static double stored_steps(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
-    constexpr double kStep = 0.6;
+    constexpr double kStep = 0.6, kCall = 6;
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
     double lines = static_cast<double>(geo.images) * static_cast<double>(p.oc);
     for (int a = 0; a + 1 < geo.ndims; ++a) lines *= static_cast<double>(geo.axis[a].slots * geo.axis[a].j_count);
+    const auto slots = static_cast<double>(last.slots), j = static_cast<double>(last.j_count);
     const double vectors = 1 + static_cast<double>(last.dst_size) / 16;
-    return kStep * lines * static_cast<double>(last.slots) * std::min(static_cast<double>(last.j_count), vectors);
+    const double runs = geo.by_rows ? j * (1 + slots / 16) : slots * std::min(j, vectors);
+    const auto calls = static_cast<double>(p.mb * p.oc) / static_cast<double>(geo.together(false));
+    return kStep * std::max(lines * runs, dst_count(p) / 16) + kCall * calls;
   }
 
   // Rows of dst whose slots are interleaved; where they are not, or are short, lines of single slots along an axis: the
