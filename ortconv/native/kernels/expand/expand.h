@@ -12,21 +12,27 @@
 
 namespace ortconv::kernels {
 
-constexpr int64_t kExpandWidth = 16;  // numbers of dst that a step is about
+constexpr int64_t kExpandWidth = 16;  // numbers of a row
 
-// Sums that are next to each other go to the numbers of `mask`, in order. A mask of zero stands for `src` times
-// kExpandWidth numbers in the gap.
+// What a step does:
+//   kMore, kLast: sums that are next to each other, from `src` on, go to the numbers of a row that `mask` has, the
+//   lowest
+//     bit first, in order. What follows is about the same row, or about the next one.
+//   kFill: so many rows as `src` says are in the gap.
+//   kSingle: a sum goes to the number `mask`, counted from where the last kFill began.
 struct ExpandStep {
-  int32_t src;    // of the first sum
-  uint16_t mask;  // of kExpandWidth numbers of dst, the lowest bit first
-  bool last;      // what follows is about the next numbers
+  enum Kind : uint8_t { kMore, kLast, kFill, kSingle };
+
+  int32_t src;
+  uint16_t mask;
+  Kind kind;
 };
 
 // dst[i] = the sum that the steps have for it, plus bias, or gap where they have none, rounded to T   for 0 <= i <
 // size.
 //
-// The steps cover dst without holes; what they have for numbers beyond its end is not written. kExpandWidth sums are
-// readable from the first of each step on, up to the row in which dst ends.
+// The steps cover dst without holes, row after row; what they have for numbers beyond its end is not written. From the
+// first sum of a step on kExpandWidth are readable, up to the row in which dst ends.
 template <class T>
 struct ExpandArgs {
   const Sum<T>* src;

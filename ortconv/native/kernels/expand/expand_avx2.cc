@@ -44,31 +44,37 @@ void expand_avx2(const ExpandArgs<T>& args) {
     expand_generic(args);
   } else {
     const __m256 bias = avx2::broadcast(args.bias), gap = avx2::broadcast(args.gap);
-    T* out = args.dst;
+    T *out = args.dst, *filled = out;
     T* const end = out + args.size;
     const auto store = [&](__m256 low, __m256 high) {
       if (end - out >= kExpandWidth) {
         avx2::store(out, low);
         avx2::store(out + kHalf, high);
-      } else {
-        T row[kExpandWidth];
-        avx2::store(row, low);
-        avx2::store(row + kHalf, high);
-        std::copy_n(row, end - out, out);
+        out += kExpandWidth;
+        return;
       }
-      out += kExpandWidth;
+      T row[kExpandWidth];
+      avx2::store(row, low);
+      avx2::store(row + kHalf, high);
+      out = std::copy_n(row, end - out, out);
     };
     __m256 low = gap, high = gap;
-    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop && out < end; ++step) {
-      if (step->mask == 0) {
+    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop; ++step) {
+      const float* in = args.src + step->src;
+      if (step->kind == ExpandStep::kSingle) {
+        if (filled + step->mask < end) round_to(filled + step->mask, *in + args.bias);
+        continue;
+      }
+      if (step->kind == ExpandStep::kFill) {
+        filled = out;
         for (int64_t i = 0; i < step->src && out < end; ++i) store(gap, gap);
         continue;
       }
-      const float* in = args.src + step->src;
+      if (out == end) break;
       const unsigned first = step->mask & 0xffu, second = step->mask >> kHalf;
       if (first != 0) low = expand(low, first, avx2::add(avx2::load(in), bias));
       if (second != 0) high = expand(high, second, avx2::add(avx2::load(in + _mm_popcnt_u32(first)), bias));
-      if (!step->last) continue;
+      if (step->kind == ExpandStep::kMore) continue;
       store(low, high);
       low = high = gap;
     }

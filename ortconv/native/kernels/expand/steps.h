@@ -21,25 +21,25 @@ class ExpandSteps {
     }
   }
 
-  // The steps that write `size` numbers.
+  // The steps that write `size` numbers: where most runs are a single number, these are written one by one.
   std::vector<ExpandStep> finish(int64_t size) {
     go_to((size + kExpandWidth - 1) / kExpandWidth);
+    if (2 * numbers_ < 3 * runs_) return singles();
     return std::move(steps_);
   }
-
-  size_t size() const { return steps_.size(); }
 
  private:
   // Goes on to a row, if it is another one: with gaps up to there.
   void go_to(int64_t row) {
     if (row == row_) return;
-    if (num_runs_ > 0) steps_.back().last = true, ++row_;
+    if (num_runs_ > 0) steps_.back().kind = ExpandStep::kLast, ++row_;
     num_runs_ = 0;
-    if (row > row_) steps_.push_back({static_cast<int32_t>(row - row_), 0, true});
+    if (row > row_) steps_.push_back({static_cast<int32_t>(row - row_), 0, ExpandStep::kFill});
     row_ = row;
   }
 
   void add_to_row(uint16_t mask, int64_t sum, int64_t count) {
+    numbers_ += count;
     for (int i = 0; i < num_runs_; ++i) {
       if (next_[i] != sum) continue;
       steps_[steps_.size() - static_cast<size_t>(num_runs_ - i)].mask |= mask;
@@ -47,11 +47,40 @@ class ExpandSteps {
       return;
     }
     next_[num_runs_++] = sum + count;
-    steps_.push_back({static_cast<int32_t>(sum), mask, false});
+    steps_.push_back({static_cast<int32_t>(sum), mask, ExpandStep::kMore});
+    ++runs_;
+  }
+
+  // The same with what is filled first, as much as L1 holds, and then each number.
+  std::vector<ExpandStep> singles() const {
+    constexpr int64_t kRows = 256;
+    std::vector<ExpandStep> all;
+    size_t filled = 0;  // the step that does
+    int64_t row = 0;
+    const auto begin_row = [&] {
+      if (row % kRows == 0) filled = all.size(), all.push_back({0, 0, ExpandStep::kFill});
+      ++all[filled].src;
+    };
+    bool begins = true;
+    for (const ExpandStep& step : steps_) {
+      if (step.kind == ExpandStep::kFill) {
+        for (int64_t i = 0; i < step.src; ++i, ++row) begin_row();
+        continue;
+      }
+      if (begins) begin_row();
+      int32_t sum = step.src;
+      for (int64_t i = 0; i < kExpandWidth; ++i) {
+        if ((step.mask >> i & 1) == 0) continue;
+        all.push_back({sum++, static_cast<uint16_t>(row % kRows * kExpandWidth + i), ExpandStep::kSingle});
+      }
+      begins = step.kind == ExpandStep::kLast;
+      if (begins) ++row;
+    }
+    return all;
   }
 
   std::vector<ExpandStep> steps_;
-  int64_t row_ = 0;
+  int64_t row_ = 0, runs_ = 0, numbers_ = 0;
   int num_runs_ = 0;            // steps of the row
   int64_t next_[kExpandWidth];  // the sums that would go on with them
 };

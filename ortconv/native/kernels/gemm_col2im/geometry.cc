@@ -365,11 +365,14 @@ bool Geometry::takes_steps(const ConvProblem& p) {
 
 // Whether that is best: where channels are not those of interleaved slots in long lines.
 bool Geometry::prefers_steps() const {
-  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16;
+  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16, kFewSparse = 256;
   const Axis& last = axis[ndims - 1];
+  if (last.slots > kMostPhases) return false;
   const bool crops = !is_plain(last) && is_disjoint(last);
-  const int64_t few = last.slots > kFewSlots ? kLeastInterleaved : crops ? last.j_count + 1 : kFewInterleaved;
-  if (last.slots > kMostPhases || (last.slots > 1 && last.j_count >= few)) return false;
+  const bool sparse = 2 * last.slots <= last.stride && last.stride > kMostPhasesInGaps;
+  const int64_t few = last.slots <= kFewSlots ? kFewInterleaved : kLeastInterleaved;
+  const bool any = last.slots == 1 || (crops && last.slots <= kFewSlots);
+  if (!any && last.j_count >= (sparse ? kFewSparse : few)) return false;
   return std::any_of(axis, axis + ndims, [](const Axis& a) { return a.stride > 1; });
 }
 

@@ -68,8 +68,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
   }
 
  private:
-  // Runs of sums in vectors of dst: of each slot its own, or of the slots of a position. A step takes less time than one
-  // of the others, a call for channels more.
+  // Runs of sums in vectors of dst: of each slot its own, or of the slots of a position. A step takes less time than
+  // one of the others, a call for channels more.
   static double stored_steps(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
     constexpr double kStep = 0.6, kCall = 6;
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
