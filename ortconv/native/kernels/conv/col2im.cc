@@ -131,29 +131,38 @@ int64_t list_tap_rows(const Plan& plan, const ConvProblem& p, const Position& x,
   return count;
 }
 
-// Calls fn(n, line, offset) for the lines of every image, each along the last axis; `offset` is where a line begins in
-// a tensor of the given strides, apart from n and the channel.
+// Positions of dst that are evenly spaced: a line along the last axis, or several, one after the other.
+struct Line {
+  int64_t begin;   // in a tensor of the sizes of a channel
+  int64_t offset;  // in one of some strides
+  int64_t length;
+};
+
+// Calls fn(n, line) for the lines of every image in a tensor of the given strides; offsets are apart from n and the
+// channel.
 template <class Fn>
 void for_each_line(const ConvProblem& p, const int64_t* strides, Fn fn) {
-  const int last = p.ndims - 1;
-  const int64_t lines = product_of(p.dst_size, last);
+  int axes = p.ndims - 1;
+  int64_t length = p.dst_size[axes];
+  for (; axes > 0 && strides[axes - 1] == length * strides[p.ndims - 1]; --axes) length *= p.dst_size[axes - 1];
+  const int64_t lines = product_of(p.dst_size, axes);
   for (int64_t n = 0; n < p.mb; ++n) {
-    for (int64_t line = 0; line < lines; ++line) fn(n, line, offset_of(line, p.dst_size, strides, last));
+    for (int64_t i = 0; i < lines; ++i) fn(n, Line{i * length, offset_of(i, p.dst_size, strides, axes), length});
   }
 }
 
 // Fills the sums of `count` channels with the bias.
 template <class T>
 void fill_bias(const ConvProblem& p, const Sums<Sum<T>>& sums, const T* bias, int64_t count) {
-  const int last = p.ndims - 1;
-  for_each_line(p, sums.x, [&](int64_t n, int64_t, int64_t offset) {
+  const int64_t step = sums.x[p.ndims - 1];
+  for_each_line(p, sums.x, [&](int64_t n, const Line& line) {
     for (int64_t oc = 0; oc < count; ++oc) {
       const Sum<T> b = bias == nullptr ? 0 : widen(bias[oc]);
-      Sum<T>* row = sums.data + n * sums.n + oc * sums.c + offset;
-      if (sums.x[last] == 1) {
-        std::fill_n(row, p.dst_size[last], b);
+      Sum<T>* row = sums.data + n * sums.n + oc * sums.c + line.offset;
+      if (step == 1) {
+        std::fill_n(row, line.length, b);
       } else {
-        for (int64_t y = 0; y < p.dst_size[last]; ++y) row[y * sums.x[last]] = b;
+        for (int64_t y = 0; y < line.length; ++y) row[y * step] = b;
       }
     }
   });
@@ -180,17 +189,16 @@ void add_columns(const Plan& plan, const ConvProblem& p, const TapRow* tap_rows,
 // Rounds the sums of `count` channels, whose lines lie one after the other, into dst.
 template <class T>
 void round_sums(const Plan& plan, const ConvProblem& p, const Sums<Sum<T>>& sums, int64_t count, T* dst) {
-  const int last = p.ndims - 1;
-  const int64_t size = p.dst_size[last];
-  for_each_line(p, p.dst_x, [&](int64_t n, int64_t line, int64_t offset) {
-    const Sum<T>* in = sums.data + n * sums.n + line * size;
-    T* out = dst + n * p.dst_n + offset;
-    if (p.dst_x[last] == 1) {
-      plan.interleave->to<T>()({&in, sums.c, count, size, 1, nullptr, out, p.dst_c, Store::kCached});
+  const int64_t step = p.dst_x[p.ndims - 1];
+  for_each_line(p, p.dst_x, [&](int64_t n, const Line& line) {
+    const Sum<T>* in = sums.data + n * sums.n + line.begin;
+    T* out = dst + n * p.dst_n + line.offset;
+    if (step == 1) {
+      plan.interleave->to<T>()({&in, sums.c, count, line.length, 1, nullptr, out, p.dst_c, Store::kCached});
       return;
     }
     for (int64_t oc = 0; oc < count; ++oc) {
-      for (int64_t y = 0; y < size; ++y) round_to(out + oc * p.dst_c + y * p.dst_x[last], in[oc * sums.c + y]);
+      for (int64_t y = 0; y < line.length; ++y) round_to(out + oc * p.dst_c + y * step, in[oc * sums.c + y]);
     }
   });
 }
@@ -198,14 +206,14 @@ void round_sums(const Plan& plan, const ConvProblem& p, const Sums<Sum<T>>& sums
 // Applies the activation to the sums of `count` channels.
 template <class T>
 void activate_sums(const Plan& plan, const ConvProblem& p, const Sums<float>& sums, int64_t count) {
-  const int last = p.ndims - 1;
-  for_each_line(p, sums.x, [&](int64_t n, int64_t, int64_t offset) {
+  const int64_t step = sums.x[p.ndims - 1];
+  for_each_line(p, sums.x, [&](int64_t n, const Line& line) {
     for (int64_t oc = 0; oc < count; ++oc) {
-      float* row = sums.data + n * sums.n + oc * sums.c + offset;
+      float* row = sums.data + n * sums.n + oc * sums.c + line.offset;
       // One call per element where they are not next to each other.
-      const int64_t length = sums.x[last] == 1 ? p.dst_size[last] : 1;
-      for (int64_t y = 0; y < p.dst_size[last]; y += length) {
-        plan.activate->run<T>(p.activation, 0.0f, length, row + y * sums.x[last]);
+      const int64_t length = step == 1 ? line.length : 1;
+      for (int64_t y = 0; y < line.length; y += length) {
+        plan.activate->run<T>(p.activation, 0.0f, length, row + y * step);
       }
     }
   });

@@ -277,7 +277,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     in_dst &= axis[a].stride == 1 && (axis[a].dst_x == dst_step || axis[a].dst_size == 1);
     dst_step *= axis[a].dst_size;
   }
-  by_rows = sums_by_rows(p) && takes_steps(p);
+  by_rows = sums_by_rows() && takes_steps(p);
   in_steps |= by_rows;
   panel_height = dots ? 1 : wide ? wide_height(plan) : plan.height;
   choose_depth(plan, product_of(p.src_size, p.ndims));
@@ -377,9 +377,9 @@ bool Geometry::prefers_steps() const {
 }
 
 // Whether the sums of a position lie in rows, from which the steps take runs of some length.
-bool Geometry::sums_by_rows(const ConvProblem& p) const {
+bool Geometry::sums_by_rows() const {
   constexpr int64_t kShortRun = 4;
-  if (!wide || !direct || !p.activation.is_identity() || axis[0].x_count * inner_x > most_columns) return false;
+  if (!wide || !direct || axis[0].x_count * inner_x > most_columns) return false;
   int64_t j = 1;
   for (int a = first_in_steps; a < ndims; ++a) j *= axis[a].j_count;
   const Axis& last = axis[ndims - 1];

@@ -109,7 +109,7 @@ struct Geometry {
   bool takes_steps(const ConvProblem& p);
   bool prefers_steps() const;
   void crop(const Plan& plan);
-  bool sums_by_rows(const ConvProblem& p) const;
+  bool sums_by_rows() const;
 };
 
 // Where a run of positions of a tile begins, and where its products with a tap of q = 0 go.

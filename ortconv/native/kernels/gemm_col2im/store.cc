@@ -55,7 +55,14 @@ class Store {
   void store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const;
   void store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_strided(int along, int64_t first, int64_t last) const;
+  // Calls fn(sums) for each row of channels: of a position, or the only one.
+  template <class Fn>
+  void for_each_position(Fn fn) const {
+    const int64_t positions = geo_.by_rows ? part_.x_count * geo_.inner_x : 1;
+    for (int64_t i = 0; i < positions; ++i) fn(sums_ + i * geo_.j_step);
+  }
   void add_bias();
+  void activate();
   void store_steps();
 
   const Results<T>& results_;
@@ -427,14 +434,28 @@ void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t
 // Adds the bias to all sums.
 template <class T>
 void Store<T>::add_bias() {
-  const int64_t size = geo_.channel_size, positions = geo_.by_rows ? part_.x_count * geo_.inner_x : 1;
-  for (int64_t position = 0; position < positions; ++position) {
-    Cell* sums = sums_ + position * geo_.j_step;
-    for (int64_t c = 0; c < part_.channels; ++c, sums += size) {
-      for (int64_t i = 0; i < size; ++i) sums[i] += left_[c];
+  for_each_position([&](Cell* sums) {
+    for (int64_t c = 0; c < part_.channels; ++c, sums += geo_.channel_size) {
+      for (int64_t i = 0; i < geo_.channel_size; ++i) sums[i] += left_[c];
     }
-  }
+  });
   left_ = nullptr;
+}
+
+// Applies the activation to all sums, with the bias.
+template <class T>
+void Store<T>::activate() {
+  const Activation& activation = results_.problem.activation;
+  const int64_t size = geo_.channel_size;
+  if (!geo_.by_rows || activation.is_identity()) {
+    left_ = im2col::activate(results_.kernels, results_.problem, sums_, size, part_.channels, size, left_);
+    return;
+  }
+  if constexpr (!std::is_same_v<T, double>) {
+    if (left_ != nullptr) add_bias();
+    for_each_position(
+        [&](Cell* sums) { results_.kernels.activate.template run<T>(activation, 0.0f, part_.channels * size, sums); });
+  }
 }
 
 // Writes channels in steps: several together, where they have the same in gaps.
@@ -525,8 +546,7 @@ void Store<T>::store_all() {
       }
     }
   }
-  const int64_t size = geo_.channel_size;
-  left_ = im2col::activate(results_.kernels, p, sums_, size, part_.channels, size, left_);
+  activate();
   if (steps_ != nullptr) return store_steps();
 
   constexpr int64_t kFewGroups = 4;  // of phases
