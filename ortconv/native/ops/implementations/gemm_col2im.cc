@@ -28,8 +28,12 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const int64_t height = geo.wide ? geo.axis[0].x_count * geo.inner_x : sizes().rows();
     const double products = static_cast<double>(gemm_col2im::rows_of_calls(height, sizes().mr)) *
                             rounded_up(geo.wide ? rows : positions, 16);
+    // Taps that reach dst from no position are left out; products of theirs where they are whole panels.
+    constexpr int64_t kWholePanels = 4;
+    const double reaching = geo.direct ? 1 : reaching_taps(p);
+    const double multiplied = sizes().taps >= kWholePanels * geo.panel_height ? reaching : 1;
     constexpr double kLanes = 100;  // products that take as long as adding up the lanes of a vector
-    work.products = groups * images * (geo.dots ? positions * rows * (ic + kLanes) : products * ic);
+    work.products = groups * images * (geo.dots ? positions * rows * (ic + kLanes) : multiplied * products * ic);
     work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
                  (geo.wide ? std::ceil(positions / static_cast<double>(sizes().mr)) *
                                  std::ceil(rows / static_cast<double>(geo.panel_height))
@@ -42,10 +46,10 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     // All of a src of 16 bits may be widened before, which takes less time for a number than a copy.
     constexpr double kWidened = 0.3;
     if (size_of(sizes().dtype) < sizeof(float) && !geo.narrow) work.copied += kWidened * src_count(p);
-    work.added = geo.direct ? 0 : groups * images * rows * positions;
+    work.added = geo.direct ? 0 : groups * images * reaching * rows * positions;
     // A row takes as long as some of its runs, and so does a line that is stored.
     work.steps = (geo.in_steps ? stored_steps(geo, p) : 2 * stored_lines(geo, p)) +
-                 (geo.direct ? 0 : groups * images * rows * (runs + 3 * tiles));
+                 (geo.direct ? 0 : groups * images * rows * (reaching * runs + 3 * tiles));
     // What no tap reaches is filled.
     constexpr double kFilled = 0.15;
     double reached = groups * images * static_cast<double>(sizes().oc * geo.slots);
@@ -68,6 +72,21 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
   }
 
  private:
+  // The share of taps that reach dst from some position.
+  static double reaching_taps(const ConvProblem& p) {
+    double share = 1;
+    for (int a = 0; a < p.ndims; ++a) {
+      int64_t count = 0;
+      for (int64_t k = 0; k < p.ker[a]; ++k) {
+        const int64_t place = k * p.dilation[a] - p.pad[a];
+        const int64_t x = std::max<int64_t>(0, ceil_div(-place, p.stride[a]));
+        count += x < p.src_size[a] && x * p.stride[a] + place < p.dst_size[a] ? 1 : 0;
+      }
+      share *= static_cast<double>(count) / static_cast<double>(p.ker[a]);
+    }
+    return share;
+  }
+
   // Runs of sums in vectors of dst: of each slot its own, or of the slots of a position. A step takes less time than
   // one of the others, a call for channels more.
   static double stored_steps(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
