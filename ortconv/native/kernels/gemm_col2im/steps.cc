@@ -56,13 +56,14 @@ class Lister {
 }  // namespace
 
 StepLists::Key StepLists::key_of(const Geometry& geo, int64_t channels) {
-  Key key{};
-  size_t i = 0;
-  for (const int64_t number : {channels, geo.slab, geo.slot_size, geo.j_step, int64_t{geo.first_in_steps}})
-    key[i++] = number;
+  Key key{channels, geo.ndims, geo.slab, geo.first_in_steps, geo.slot_size, geo.channel_size, geo.j_step};
+  size_t i = kCommon;
   for (int a = 0; a < geo.ndims; ++a) {
     const Axis& axis = geo.axis[a];
-    for (const int64_t number : {axis.stride, axis.pad, axis.dst_size, axis.j_count}) key[i++] = number;
+    for (const int64_t number : {axis.stride, axis.pad, axis.dst_size, axis.j_count, axis.x_begin, axis.slots,
+                                 int64_t{axis.by_position}, int64_t{axis.by_tap}}) {
+      key[i++] = number;
+    }
   }
   return key;
 }

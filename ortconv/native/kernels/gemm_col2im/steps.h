@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,8 +12,9 @@
 namespace ortconv::kernels::gemm_col2im {
 
 struct StepLists {
-  // What they depend on.
-  using Key = std::array<int64_t, 5 + 4 * kMaxAxes>;
+  // All that the steps depend on, of the geometry and of each axis. What a plan has for every problem is left out.
+  static constexpr size_t kCommon = 7, kOfAxis = 8;
+  using Key = std::array<int64_t, kCommon + kOfAxis * kMaxAxes>;
   Key key;
   std::vector<std::vector<ExpandStep>> of_slab;
 

@@ -105,6 +105,47 @@ TEST(chosen_problems) {
   }
 }
 
+// A problem of one image whose numbers lie one after the other.
+ConvProblem dense_problem(int64_t ic, int64_t oc, const std::vector<int64_t>& src, const std::vector<int64_t>& ker,
+                          const std::vector<int64_t>& strides, const std::vector<int64_t>& pads,
+                          const std::vector<int64_t>& dst) {
+  ConvProblem p;
+  p.ndims = static_cast<int>(src.size());
+  p.mb = 1, p.ic = ic, p.oc = oc;
+  p.src_c = p.wei_1 = p.dst_c = 1;
+  for (int a = p.ndims - 1; a >= 0; --a) {
+    p.src_size[a] = src[a], p.ker[a] = ker[a], p.stride[a] = strides[a], p.pad[a] = pads[a], p.dst_size[a] = dst[a];
+    p.dilation[a] = 1;
+    p.src_x[a] = p.src_c, p.wei_x[a] = p.wei_1, p.dst_x[a] = p.dst_c;
+    p.src_c *= src[a], p.wei_1 *= ker[a], p.dst_c *= dst[a];
+  }
+  p.src_n = ic * p.src_c, p.wei_0 = oc * p.wei_1, p.dst_n = oc * p.dst_c;
+  return p;
+}
+
+// What a plan keeps of one problem is not taken for another's: here the first position that is multiplied differs, as
+// all are where few are superfluous, though dst and the number of positions are the same.
+TEST(a_plan_computes_one_size_after_the_other) {
+  const std::vector<int64_t> ker{2, 2, 2}, strides{4, 4, 4}, pads{0, 4, 0}, dst{12, 20, 16};
+  const ConvProblem problems[] = {dense_problem(3, 5, {3, 5, 4}, ker, strides, pads, dst),
+                                  dense_problem(3, 5, {3, 6, 5}, ker, strides, pads, dst),
+                                  dense_problem(3, 5, {3, 5, 4}, ker, strides, {0, 3, 0}, dst),
+                                  dense_problem(3, 5, {3, 5, 4}, ker, strides, pads, {12, 19, 16})};
+  CaseMaker maker(36);
+  const std::vector<float> wei = maker.values<float>(15 * 8);
+  const auto plan = Family::make_plan(problems[0], DataType::kFloat, wei.data(), ArchFlags::host());
+  for (const size_t i : {0, 1, 2, 3, 0}) {
+    const ConvProblem& p = problems[i];
+    const std::vector<float> src = maker.values<float>(p.src_n);
+    std::vector<float> found(static_cast<size_t>(p.dst_n));
+    std::vector<char> scratch(Family::scratch_bytes(*plan, p, 1) + 64);
+    void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
+    Family::run(*plan, p, src.data(), wei.data(), nullptr, found.data(), aligned, serial());
+    const std::vector<float> wanted = test::oracle<float>(p, Op::kConvTranspose, src.data(), wei.data(), nullptr);
+    EXPECT(test::first_difference(found, wanted) < 0, "problem ", i);
+  }
+}
+
 TEST(threads_do_not_change_a_sum) {
   for (const Sizes& sizes : kSizes) test::check_threads<Family>(case_of(sizes));
 }
