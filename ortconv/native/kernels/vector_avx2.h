@@ -150,4 +150,36 @@ void stream(T* out, const __m256i* line) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(out), *line);
 }
 
+inline float sum(__m256 v) {
+  __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+inline double sum(__m256d v) {
+  const __m128d half = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+}
+
+// The same for loops that are written once for all instruction sets.
+template <class T>
+struct Vectors {
+  using Cell = T;
+  using Vector = decltype(avx2::zero<T>());
+  static constexpr int64_t kLanes = avx2::kLanes<T>;
+
+  static Vector zero() { return avx2::zero<T>(); }
+  static Vector broadcast(T value) { return avx2::broadcast(value); }
+  static Vector load(const T* from) { return avx2::load(from); }
+  static Vector load_first(int64_t n, const T* from) { return avx2::load_first(n, from); }
+  static void store(T* to, Vector v) { avx2::store(to, v); }
+  static void store_first(int64_t n, T* to, Vector v) {
+    T lanes[kLanes];
+    avx2::store(lanes, v);
+    std::copy_n(lanes, n, to);
+  }
+  static Vector add(Vector a, Vector b) { return avx2::add(a, b); }
+  static Vector multiply_add(Vector a, Vector b, Vector c) { return avx2::multiply_add(a, b, c); }
+  static T sum(Vector v) { return avx2::sum(v); }
+};
+
 }  // namespace ortconv::kernels::avx2

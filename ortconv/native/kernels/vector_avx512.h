@@ -182,6 +182,27 @@ void stream(T* out, const __m512* v) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(out), rounded(T(), v[0], v[1]));
 }
 
+inline float sum(__m512 v) { return _mm512_reduce_add_ps(v); }
+inline double sum(__m512d v) { return _mm512_reduce_add_pd(v); }
+
+// The same for loops that are written once for all instruction sets.
+template <class T>
+struct Vectors {
+  using Cell = T;
+  using Vector = decltype(avx512::zero<T>());
+  static constexpr int64_t kLanes = avx512::kLanes<T>;
+
+  static Vector zero() { return avx512::zero<T>(); }
+  static Vector broadcast(T value) { return avx512::broadcast(value); }
+  static Vector load(const T* from) { return avx512::load(from); }
+  static Vector load_first(int64_t n, const T* from) { return avx512::load(first<T>(n), from); }
+  static void store(T* to, Vector v) { avx512::store(to, v); }
+  static void store_first(int64_t n, T* to, Vector v) { avx512::store(first<T>(n), to, v); }
+  static Vector add(Vector a, Vector b) { return avx512::add(a, b); }
+  static Vector multiply_add(Vector a, Vector b, Vector c) { return avx512::multiply_add(a, b, c); }
+  static T sum(Vector v) { return avx512::sum(v); }
+};
+
 #if defined(__AVX512BF16__)
 }  // namespace with_bf16
 #endif

@@ -1,4 +1,4 @@
-// Writes a row whose numbers are runs of sums, in order, with gaps between them.
+// Writes rows of numbers from runs of sums, with gaps between them.
 //
 // A new kernel supplies a function template for every T of ExpandKernel, instantiated in a file named after its ISA,
 // and one row in kernels.inc.
@@ -14,12 +14,10 @@ namespace ortconv::kernels {
 
 constexpr int64_t kExpandWidth = 16;  // numbers of a row
 
-// What a step does:
-//   kMore, kLast: sums that are next to each other, from `src` on, go to the numbers of a row that `mask` has, the
-//   lowest
-//     bit first, in order. What follows is about the same row, or about the next one.
-//   kFill: so many rows as `src` says are in the gap.
-//   kSingle: a sum goes to the number `mask`, counted from where the last kFill began.
+// kMore and kLast: sums that are next to each other, from `src` on, go to the numbers of a row that `mask` has, lowest
+// bit first. After kMore the next step is about the same row, after kLast about the next one.
+// kFill: `src` rows get the gap's value.
+// kSingle: the sum `src` goes to the number `mask`, counted from where the last kFill began.
 struct ExpandStep {
   enum Kind : uint8_t { kMore, kLast, kFill, kSingle };
 
@@ -28,11 +26,10 @@ struct ExpandStep {
   Kind kind;
 };
 
-// dst[i] = the sum that the steps have for it, plus bias, or gap where they have none, rounded to T   for 0 <= i <
-// size.
+// Writes dst[0, size): each number is the sum that a step has for it, plus bias, or else gap, rounded to T.
 //
-// The steps cover dst without holes, row after row; what they have for numbers beyond its end is not written. From the
-// first sum of a step on kExpandWidth are readable, up to the row in which dst ends.
+// The steps have all rows, one after the other; what they have beyond the end of dst is not written. From the first sum
+// of a step on kExpandWidth are readable, up to the row in which dst ends.
 template <class T>
 struct ExpandArgs {
   const Sum<T>* src;

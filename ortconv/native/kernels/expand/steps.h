@@ -51,11 +51,11 @@ class ExpandSteps {
     ++runs_;
   }
 
-  // The same with what is filled first, as much as L1 holds, and then each number.
+  // The same row by row: as many as L1 holds are filled, and then each of their numbers is written.
   std::vector<ExpandStep> singles() const {
     constexpr int64_t kRows = 256;
     std::vector<ExpandStep> all;
-    size_t filled = 0;  // the step that does
+    size_t filled = 0;  // the step that fills the present rows
     int64_t row = 0;
     const auto begin_row = [&] {
       if (row % kRows == 0) filled = all.size(), all.push_back({0, 0, ExpandStep::kFill});

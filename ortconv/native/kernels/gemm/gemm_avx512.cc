@@ -3,7 +3,7 @@
 namespace ortconv::kernels {
 
 void gemm_f32_14x32_avx512(const GemmArgs& g) { gemm(g); }
-// A B of 16 bits is a tensor, of which every element is read about once.
+// With 16 bits, B is a tensor, and each of its elements is read about once.
 void gemm_f32_14x32_avx512(const BasicGemmArgs<float, Float16>& g) { any_rows<Far::kB>(g); }
 void gemm_f32_14x32_avx512(const BasicGemmArgs<float, Bfloat16>& g) { any_rows<Far::kB>(g); }
 void gemm_f64_14x16_avx512(const BasicGemmArgs<double>& g) { gemm(g); }

@@ -28,7 +28,7 @@ auto load_operand(const B* b) {
 // How far ahead of its use an A that no cache holds is asked for, in bytes.
 constexpr int64_t kAhead = 2048;
 
-// What is likely in no cache: nothing, an operand, or what is read next. All but nothing take any lda.
+// What is likely in no cache: nothing, an operand, or what is read next. With kNone lda equals the number of rows.
 enum class Far { kNone, kA, kB, kNext };
 
 constexpr int kMostVectors = 28;  // of accumulators

@@ -15,7 +15,7 @@ constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
 constexpr int64_t kRowsInPlace = 4;  // most panels of rows for which src is read in place, unless it is fetched ahead
-constexpr int64_t kTileOfPanels = 256 << 10;
+constexpr int64_t kNearSrc = 256 << 10;  // bytes of src that stay in L2 while several panels are multiplied with them
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
 int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
@@ -23,7 +23,7 @@ int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(p
 // Whether the GEMM takes a B of 16 bits.
 bool widens(const Plan& plan) {
   const GemmKernel& gemm = get_gemm_kernel(plan.arch);
-  return (plan.dtype == DataType::kFloat16 ? gemm.of<Float16>() != nullptr : gemm.of<Bfloat16>() != nullptr);
+  return plan.dtype == DataType::kFloat16 ? gemm.of<Float16>() != nullptr : gemm.of<Bfloat16>() != nullptr;
 }
 
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
@@ -135,7 +135,8 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   if (needed < kLeastShare * all) dense = false;
   for (int a = 1; a < ndims && dense; ++a) axis[a].x_begin = 0, axis[a].x_count = axis[a].src_size;
 
-  in_steps = takes_steps(p) && prefers_steps();
+  takes_steps = measure_dst(p);
+  in_steps = takes_steps && prefers_steps();
   if (in_steps) crop(plan);
   has_gaps = std::any_of(axis, axis + ndims, [](const Axis& a) { return a.has_gaps() || a.by_position; });
   vector_axis = ndims - 1;
@@ -203,10 +204,10 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   constexpr int64_t kMostDepth = 1024;
   const bool in_strips =
       !wide && !reads_in_place && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
-  // Where src is read in place from beyond L2, as few rows as the CPU fetches at once.
-  constexpr int64_t kDepthInPlace = 64, kShallow = 40, kNearBytes = 256 << 10;
+  // Where src is read in place from beyond L2, a few rows at a time: more are no faster, fewer make the error larger.
+  constexpr int64_t kDepthInPlace = 64, kShallow = 40;
   const bool few =
-      reads_in_place && !wide && plan.ic > kShallow && plan.ic * image_positions * cell_bytes(plan) > kNearBytes;
+      reads_in_place && !wide && plan.ic > kShallow && plan.ic * image_positions * cell_bytes(plan) > kNearSrc;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
   piece = image_positions <= kFewPositions ? best_piece(depth) : piece_of_channels(plan.ic, depth);
 }
@@ -251,7 +252,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   choose_columns(kColumns * kFloat / cell_bytes(plan));
   // So few sums that a call of the GEMM would wait for them, or long ones of a single position.
   constexpr int64_t kFewRows = 16, kFewDots = 64, kMostDots = 512, kLong = 400;
-  const int64_t positions = axis[0].x_count * inner_x;
+  const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
   const bool is_long = plan.ic >= kLong;
   dots = p.src_c == 1 && !totals_too && (plan.rows() <= kFewRows || is_long) &&
          plan.rows() * positions <= (positions == 1 && is_long ? kMostDots : kFewDots);
@@ -264,7 +265,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (narrow) reads_in_place &= widens(plan);
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
-    const int64_t near = kTileOfPanels / (plan.ic * number) / kGemmColumns * kGemmColumns;
+    const int64_t near = kNearSrc / (plan.ic * number) / kGemmColumns * kGemmColumns;
     const int64_t most = kColumnsInPlace * kFloat / cell_bytes(plan);
     choose_columns(plan.rows() <= plan.mr ? most : std::clamp(near, most / 8, most));
   }
@@ -277,7 +278,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     in_dst &= axis[a].stride == 1 && (axis[a].dst_x == dst_step || axis[a].dst_size == 1);
     dst_step *= axis[a].dst_size;
   }
-  by_rows = sums_by_rows() && takes_steps(p);
+  by_rows = takes_steps && sums_by_rows();
   in_steps |= by_rows;
   panel_height = dots ? 1 : wide ? wide_height(plan) : plan.height;
   choose_depth(plan, product_of(p.src_size, p.ndims));
@@ -296,7 +297,6 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
       num_zeros = last.j_count;
     }
     channel_size = zeros + num_zeros;
-    const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
     tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
     all_depth = dots || plan.ic * pitch * kCell <= 2 * kTileBytes;
@@ -320,7 +320,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
     constexpr int64_t kFarWeights = 2 << 20, kLongRun = 256;
     far_weights = plan.packed_size() * kCell > (1 << 20);
-    near_src = bytes <= kTileOfPanels;
+    near_src = bytes <= kNearSrc;
     prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;
     prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
     if (!in_steps || num_slabs > 1) channels_in_steps = 1;
@@ -343,9 +343,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   });
 }
 
-// Whether channels of dst can be written in steps: where the numbers of one lie next to each other, of each image.
-bool Geometry::takes_steps(const ConvProblem& p) {
-  constexpr int64_t kMostNumbers = 256 << 10, kTogether = 512;
+// Whether channels of dst can be written in steps: the numbers of one lie next to each other, of each image.
+bool Geometry::measure_dst(const ConvProblem& p) {
+  constexpr int64_t kMostNumbers = 1 << 20, kTogether = 512;
   inner_dst = 1;
   for (first_in_steps = ndims - 1;; --first_in_steps) {
     const Axis& x = axis[first_in_steps];

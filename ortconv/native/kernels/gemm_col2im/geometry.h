@@ -72,21 +72,21 @@ struct Geometry {
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
-  bool in_steps;                       // a channel of dst is written in steps, see steps.h
-  int first_in_steps;                  // the axis before, if there is one, is the batch, whose images are written alike
+  bool takes_steps, in_steps;          // channels of dst can be written in steps, see steps.h; they are
+  int first_in_steps;                  // the first axis that the steps are about; one before it has the images
   int64_t inner_dst;                   // numbers of dst of one position of that axis
   int64_t channels_in_steps;           // most channels of dst that are written together
   bool has_gaps;                       // there are positions of dst that no tap reaches
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
-  bool by_rows;                     // nor is that transposed: the steps read sums of a position beside each other
+  bool by_rows;                     // it is not: the steps read sums that lie in a row for each position
   int64_t panel_height;             // rows of weights
   int64_t transposed_pitch;         // of that
   int64_t depth;                    // src channels that one call of the GEMM adds up
   int64_t piece;                    // products that are summed one after the other
   bool prefetches, prefetches_src;  // wide panels; src in place
-  bool far_weights, near_src;       // not in L2; in L2 but for the first images
+  bool far_weights, near_src;       // weights that are not in L2; a src that stays there
   int64_t items;
 
   // Byte offsets into the scratch: src in floats, packed weights, then slices, one per thread. In a slice:
@@ -106,7 +106,7 @@ struct Geometry {
   bool is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) const;
   void choose_depth(const Plan& plan, int64_t image_positions);
   void divide(const Plan& plan, const ConvProblem& p, int threads);
-  bool takes_steps(const ConvProblem& p);
+  bool measure_dst(const ConvProblem& p);
   bool prefers_steps() const;
   void crop(const Plan& plan);
   bool sums_by_rows() const;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <vector>
 
+#include "testing/each_kernel.h"
+
 using namespace ortconv;
 using namespace ortconv::kernels;
 
@@ -41,24 +43,14 @@ void check(const DotsKernel& kernel, int64_t count, int64_t rows) {
 }  // namespace
 
 int main() {
-  const ArchFlags& host = ArchFlags::host();
-  ArchFlags avx2;
-  avx2.avx2_fma = host.avx2_fma;
-  const DotsKernel* seen = nullptr;
-  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
-    const DotsKernel& kernel = get_dots_kernel(arch);
-    if (&kernel == seen) continue;
-    seen = &kernel;
+  test::for_each_kernel(get_dots_kernel, [](const DotsKernel& kernel) {
     for (int64_t count = 0; count < 140; ++count) {
       for (int64_t rows = 0; rows < 10; ++rows) {
         check<float>(kernel, count, rows);
         check<double>(kernel, count, rows);
       }
     }
-    std::printf("%s\n", kernel.name);
-  }
-  if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
-  if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  });
   std::printf("%d runs, %d failures\n", checked, failures);
   return failures == 0 ? 0 : 1;
 }

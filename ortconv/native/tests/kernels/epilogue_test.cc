@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "testing/each_kernel.h"
+
 using namespace ortconv;
 using namespace ortconv::kernels;
 
@@ -90,15 +92,8 @@ void check_residual(const EpilogueKernel& kernel, const Activation* activation, 
 }  // namespace
 
 int main() {
-  const ArchFlags& host = ArchFlags::host();
-  ArchFlags avx2;
-  avx2.avx2_fma = host.avx2_fma;
   const Activation activation{-2.0f, -1.1f, 0.7f};
-  const EpilogueKernel* seen = nullptr;
-  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
-    const EpilogueKernel& kernel = get_epilogue_kernel(arch);
-    if (&kernel == seen) continue;
-    seen = &kernel;
+  test::for_each_kernel(get_epilogue_kernel, [&](const EpilogueKernel& kernel) {
     for (const Activation& a :
          {Activation{0.0f, -kInf, kInf}, Activation{1.0f, 0.0f, kInf}, Activation{0.1f, -kInf, kInf},
           Activation{-2.0f, -1.1f, 0.7f}, Activation{1.0f, 0.0f, 6.0f}}) {
@@ -118,10 +113,7 @@ int main() {
         check_residual<Bfloat16>(kernel, a, n);
       }
     }
-    std::printf("%s\n", kernel.name);
-  }
-  if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
-  if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  });
   std::printf("%d runs, %d failures\n", checked, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/expand/steps.h"
+#include "testing/each_kernel.h"
 
 using namespace ortconv;
 using namespace ortconv::kernels;
@@ -68,14 +69,7 @@ void check(const ExpandKernel& kernel, int64_t size) {
 }  // namespace
 
 int main() {
-  const ArchFlags& host = ArchFlags::host();
-  ArchFlags avx2;
-  avx2.avx2_fma = host.avx2_fma;
-  const ExpandKernel* seen = nullptr;
-  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
-    const ExpandKernel& kernel = get_expand_kernel(arch);
-    if (&kernel == seen) continue;
-    seen = &kernel;
+  test::for_each_kernel(get_expand_kernel, [](const ExpandKernel& kernel) {
     for (int i = 0; i < 2000; ++i) {
       const int64_t size = draw(0, i % 10 == 0 ? 2000 : 100);
       check<float>(kernel, size);
@@ -83,10 +77,7 @@ int main() {
       check<Float16>(kernel, size);
       check<Bfloat16>(kernel, size);
     }
-    std::printf("%s\n", kernel.name);
-  }
-  if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
-  if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  });
   std::printf("%d runs, %d failures\n", checked, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "testing/each_kernel.h"
 
 using namespace ortconv;
 using namespace ortconv::kernels;
@@ -41,24 +42,14 @@ void check(const ToFloatKernel& kernel, int64_t first, int64_t n) {
 }  // namespace
 
 int main() {
-  const ArchFlags& host = ArchFlags::host();
-  ArchFlags avx2;
-  avx2.avx2_fma = host.avx2_fma;
-  const ToFloatKernel* seen = nullptr;
-  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
-    const ToFloatKernel& kernel = get_to_float_kernel(arch);
-    if (&kernel == seen) continue;
-    seen = &kernel;
+  test::for_each_kernel(get_to_float_kernel, [](const ToFloatKernel& kernel) {
     check<Float16>(kernel, 0, 1 << 16);
     check<Bfloat16>(kernel, 0, 1 << 16);
     for (int64_t n = 0; n <= 70; ++n) {
       check<Float16>(kernel, 0x3ff0, n);
       check<Bfloat16>(kernel, 0x3ff0, n);
     }
-    std::printf("%s\n", kernel.name);
-  }
-  if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
-  if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  });
   std::printf("%d runs, %d failures\n", checked, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "testing/each_kernel.h"
+
 using namespace ortconv;
 using namespace ortconv::kernels;
 
@@ -59,14 +61,7 @@ void check_bits(const TransposeKernel& kernel) {
 }  // namespace
 
 int main() {
-  const ArchFlags& host = ArchFlags::host();
-  ArchFlags avx2;
-  avx2.avx2_fma = host.avx2_fma;
-  const TransposeKernel* seen = nullptr;
-  for (const ArchFlags& arch : {ArchFlags{}, avx2, host}) {
-    const TransposeKernel& kernel = get_transpose_kernel(arch);
-    if (&kernel == seen) continue;
-    seen = &kernel;
+  test::for_each_kernel(get_transpose_kernel, [](const TransposeKernel& kernel) {
     for (int64_t rows = 1; rows <= 35; ++rows) {
       for (int64_t cols = 1; cols <= 35; ++cols) {
         for (const int64_t gap : {0, 3}) {
@@ -80,10 +75,7 @@ int main() {
       }
     }
     check_bits(kernel);
-    std::printf("%s\n", kernel.name);
-  }
-  if (!host.avx2_fma) std::printf("SKIP avx2: this CPU lacks AVX2 or FMA\n");
-  if (!host.avx512) std::printf("SKIP avx512: this CPU lacks AVX-512\n");
+  });
   std::printf("%d runs, %d failures\n", checked, failures);
   return failures == 0 ? 0 : 1;
 }
