@@ -31,6 +31,7 @@ inline void round_to(double* out, double sum) { *out = sum; }
 inline void round_to(Float16* out, float sum) { *out = to_float16(sum); }
 inline void round_to(Bfloat16* out, float sum) { *out = to_bfloat16(sum); }
 
+inline DataType sum_type_of(DataType dtype) { return dtype == DataType::kDouble ? dtype : DataType::kFloat; }
 inline size_t sum_size_of(DataType dtype) { return dtype == DataType::kDouble ? sizeof(double) : sizeof(float); }
 
 // What is stored for a number: a sum with its bias. Numbers of 16 bits were rounded with theirs.

@@ -171,9 +171,13 @@ struct Vectors {
   static Vector broadcast(T value) { return avx2::broadcast(value); }
   static Vector load(const T* from) { return avx2::load(from); }
   static Vector load_first(int64_t n, const T* from) { return avx2::load_first(n, from); }
-  static void store(T* to, Vector v) { avx2::store(to, v); }
-  static void store_first(int64_t n, T* to, Vector v) {
-    T lanes[kLanes];
+  template <class Out>
+  static void store(Out* to, Vector v) {
+    avx2::store(to, v);
+  }
+  template <class Out>
+  static void store_first(int64_t n, Out* to, Vector v) {
+    Out lanes[kLanes];
     avx2::store(lanes, v);
     std::copy_n(lanes, n, to);
   }

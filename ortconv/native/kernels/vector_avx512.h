@@ -196,8 +196,14 @@ struct Vectors {
   static Vector broadcast(T value) { return avx512::broadcast(value); }
   static Vector load(const T* from) { return avx512::load(from); }
   static Vector load_first(int64_t n, const T* from) { return avx512::load(first<T>(n), from); }
-  static void store(T* to, Vector v) { avx512::store(to, v); }
-  static void store_first(int64_t n, T* to, Vector v) { avx512::store(first<T>(n), to, v); }
+  template <class Out>
+  static void store(Out* to, Vector v) {
+    avx512::store(to, v);
+  }
+  template <class Out>
+  static void store_first(int64_t n, Out* to, Vector v) {
+    avx512::store(first<T>(n), to, v);
+  }
   static Vector add(Vector a, Vector b) { return avx512::add(a, b); }
   static Vector multiply_add(Vector a, Vector b, Vector c) { return avx512::multiply_add(a, b, c); }
   static T sum(Vector v) { return avx512::sum(v); }

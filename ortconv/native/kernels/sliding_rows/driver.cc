@@ -175,13 +175,11 @@ class Worker {
     for (int64_t x = column; x < end; x += tile) {
       args_.columns = std::min(tile, end - x);
       args_.vectors = ceil_div(args_.columns, plan_.lanes);
-      if constexpr (std::is_same_v<T, Cell>) {
-        if (geo_.direct) {
-          run_tile(x, dst + x, row_step);
-          continue;
-        }
+      if (geo_.direct) {
+        run_tile(x, plan_.dtype, dst + x, row_step);
+      } else {
+        run_tile(x, sum_type_of(plan_.dtype), sums_ + x - column, geo_.columns);
       }
-      run_tile(x, sums_ + x - column, geo_.columns);
     }
     if (geo_.direct) return;
     const int64_t length = end - column;
@@ -199,8 +197,8 @@ class Worker {
     }
   }
 
-  // Sums a tile that begins at column x.
-  void run_tile(int64_t x, Cell* sums, int64_t sums_row) {
+  // Sums a tile that begins at column x, and writes it as numbers of a type.
+  void run_tile(int64_t x, DataType type, void* out, int64_t out_row) {
     const int64_t at = x + p_.pad[last_], shift = plan_.shift;
     const int64_t first = std::max<int64_t>(0, ceil_div(at - geo_.length + 1, shift));
     const int64_t steps = std::min(geo_.steps, (at + args_.columns - 1) / shift + 1) - first;
@@ -209,8 +207,9 @@ class Worker {
     args.factors += first;
     args.steps = std::max<int64_t>(0, steps);
     args.piece = piece_of(args);
-    args.sums = sums;
-    args.sums_row = sums_row;
+    args.type = type;
+    args.out = out;
+    args.out_row = out_row;
     std::get<TileFn<Cell>>(plan_.kernel.run)(args);
   }
 

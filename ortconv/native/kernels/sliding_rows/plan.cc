@@ -158,7 +158,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     using Cell = Sum<T>;
-    direct = std::is_same_v<T, Cell> && p.activation.is_identity() && p.dst_x[last] == 1;
+    direct = p.activation.is_identity() && p.dst_x[last] == 1;
     im2col::Parts shared, slice;
     packed = shared.add<Cell>(plan.packed.empty() ? plan.packed_size() : 0);
     src = shared.add<Cell>(p.mb * src_image);

@@ -51,7 +51,7 @@ struct Geometry {
   int64_t dst_rows;              // of one channel of an image
   int64_t piece;                 // products that are summed one after the other
   int64_t most_lines;            // pairs of rows that meet in a row of dst, of one channel
-  bool direct;                   // sums are stored in dst
+  bool direct;                   // tiles are written to dst
   int64_t src_margin, src_pitch, src_channel, src_image;
   int64_t items;
 

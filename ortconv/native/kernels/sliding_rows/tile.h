@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/arch.h"
+#include "base/dtype.h"
 
 namespace ortconv::kernels::sliding_rows {
 
@@ -23,7 +24,7 @@ struct Piece {
   int64_t channels, lines, steps;
 };
 
-// sums[row][x] = bias[row] + sum over channels, lines and 0 <= t < steps of
+// out[row][x] = bias[row] + sum over channels, lines and 0 <= t < steps of
 //                            sliding[row][x - t * shift] * factors[row][t]
 //
 // for 0 <= x < columns. A tile may read vectors * lanes - 1 numbers beyond either end of a row of the sliding operand.
@@ -41,8 +42,9 @@ struct TileArgs {
   const Cell* factors;
   int64_t factors_row;  // zero: they share these, unless they share the other operand
   const Cell* bias;     // one for each row
-  Cell* sums;
-  int64_t sums_row;
+  DataType type;        // of what is written: that of sums, or one of 16 bits
+  void* out;
+  int64_t out_row;  // in numbers
 };
 
 template <class Cell>

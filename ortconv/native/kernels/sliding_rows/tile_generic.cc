@@ -23,8 +23,14 @@ struct Vectors {
     std::copy_n(from, kLanes, v.lane);
     return v;
   }
-  static void store(T* to, const Vector& v) { std::copy_n(v.lane, kLanes, to); }
-  static void store_first(int64_t n, T* to, const Vector& v) { std::copy_n(v.lane, n, to); }
+  template <class Out>
+  static void store(Out* to, const Vector& v) {
+    store_first(kLanes, to, v);
+  }
+  template <class Out>
+  static void store_first(int64_t n, Out* to, const Vector& v) {
+    for (int64_t i = 0; i < n; ++i) round_to(to + i, v.lane[i]);
+  }
   static Vector add(const Vector& a, const Vector& b) {
     Vector v;
     for (int64_t i = 0; i < kLanes; ++i) v.lane[i] = a.lane[i] + b.lane[i];

@@ -1,13 +1,15 @@
 // The loops of a tile, for vectors of any instruction set. Only for files named after one.
 //
-// A Vectors<Cell> has the types Cell and Vector, kLanes, and zero, broadcast, load, store, store_first, add and
-// multiply_add.
+// A Vectors<Cell> has the types Cell and Vector, kLanes, and zero, broadcast, load, add, multiply_add, and store and
+// store_first, which round to any type.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
+#include "kernels/element.h"
 #include "kernels/sliding_rows/tile.h"
 #include "kernels/unroll.h"
 
@@ -63,6 +65,32 @@ ORTCONV_ALWAYS_INLINE inline void add_piece(const TileArgs<typename V::Cell>& ar
   }
 }
 
+// Writes a row of sums.
+template <class V, class Out>
+ORTCONV_ALWAYS_INLINE inline void store_row(const typename V::Vector* sums, int64_t vectors, int64_t columns,
+                                            typename V::Vector bias, Out* out) {
+  ORTCONV_UNROLL
+  for (int64_t v = 0; v < vectors; ++v, out += V::kLanes) {
+    const int64_t left = columns - v * V::kLanes;
+    if (left >= V::kLanes) {
+      V::store(out, V::add(sums[v], bias));
+    } else {
+      V::store_first(left, out, V::add(sums[v], bias));
+    }
+  }
+}
+
+// Writes rows of so many sums as numbers of 16 bits. One function for all sizes of tiles.
+template <class V>
+void store_rounded(const TileArgs<typename V::Cell>& args, const typename V::Vector* sums, int64_t vectors) {
+  kernels::with_float_sum_type(args.type, [&](auto zero) {
+    auto* out = static_cast<decltype(zero)*>(args.out);
+    for (int64_t r = 0; r < args.rows; ++r, out += args.out_row, sums += vectors) {
+      store_row<V>(sums, vectors, args.columns, V::broadcast(args.bias[r]), out);
+    }
+  });
+}
+
 template <class V, int kRows, int kVectors, bool kShared>
 void run_tile(const TileArgs<typename V::Cell>& args) {
   using Cell = typename V::Cell;
@@ -98,19 +126,19 @@ void run_tile(const TileArgs<typename V::Cell>& args) {
       for (int v = 0; v < kVectors; ++v) totals[r][v] = sums[r][v];
     }
   }
+  if constexpr (std::is_same_v<Cell, float>) {
+    if (args.type != DataType::kFloat) {
+      // The sums themselves have no address, or they would not be held in registers.
+      typename V::Vector copies[kRows * kVectors];
+      ORTCONV_UNROLL
+      for (int i = 0; i < kRows * kVectors; ++i) copies[i] = sums[i / kVectors][i % kVectors];
+      return store_rounded<V>(args, copies, kVectors);
+    }
+  }
   ORTCONV_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    Cell* out = args.sums + r * args.sums_row;
-    const auto bias = V::broadcast(args.bias[r]);
-    ORTCONV_UNROLL
-    for (int v = 0; v < kVectors; ++v, out += V::kLanes) {
-      const int64_t left = args.columns - v * V::kLanes;
-      if (left >= V::kLanes) {
-        V::store(out, V::add(sums[r][v], bias));
-      } else {
-        V::store_first(left, out, V::add(sums[r][v], bias));
-      }
-    }
+    store_row<V>(sums[r], kVectors, args.columns, V::broadcast(args.bias[r]),
+                 static_cast<Cell*>(args.out) + r * args.out_row);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <arm_neon.h>
 
 #include "kernels/sliding_rows/tile_loops.h"
+#include "kernels/vector_neon.h"
 
 namespace ortconv::kernels::sliding_rows {
 namespace {
@@ -15,9 +16,13 @@ struct Floats {
   static Vector zero() { return vdupq_n_f32(0); }
   static Vector broadcast(float value) { return vdupq_n_f32(value); }
   static Vector load(const float* from) { return vld1q_f32(from); }
-  static void store(float* to, Vector v) { vst1q_f32(to, v); }
-  static void store_first(int64_t n, float* to, Vector v) {
-    float lanes[kLanes];
+  template <class Out>
+  static void store(Out* to, Vector v) {
+    neon::store(to, v);
+  }
+  template <class Out>
+  static void store_first(int64_t n, Out* to, Vector v) {
+    Out lanes[kLanes];
     store(lanes, v);
     std::copy_n(lanes, n, to);
   }
