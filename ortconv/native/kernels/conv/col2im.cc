@@ -156,6 +156,10 @@ template <class T>
 void fill_bias(const ConvProblem& p, const Sums<Sum<T>>& sums, const T* bias, int64_t count) {
   const int64_t step = sums.x[p.ndims - 1];
   for_each_line(p, sums.x, [&](int64_t n, const Line& line) {
+    if (bias == nullptr && step == 1 && sums.c == line.length) {  // channels that lie one after the other
+      std::fill_n(sums.data + n * sums.n + line.offset, count * line.length, Sum<T>());
+      return;
+    }
     for (int64_t oc = 0; oc < count; ++oc) {
       const Sum<T> b = bias == nullptr ? 0 : widen(bias[oc]);
       Sum<T>* row = sums.data + n * sums.n + oc * sums.c + line.offset;
@@ -194,7 +198,8 @@ void round_sums(const Plan& plan, const ConvProblem& p, const Sums<Sum<T>>& sums
     const Sum<T>* in = sums.data + n * sums.n + line.begin;
     T* out = dst + n * p.dst_n + line.offset;
     if (step == 1) {
-      plan.interleave->to<T>()({&in, sums.c, count, line.length, 1, nullptr, out, p.dst_c, Store::kCached});
+      const InterleaveArgs<T> args{&in, sums.c, count, line.length, 1, nullptr, out, p.dst_c, Store::kCached};
+      plan.interleave->to<T>()(args.joined());
       return;
     }
     for (int64_t oc = 0; oc < count; ++oc) {

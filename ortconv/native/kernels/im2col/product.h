@@ -141,7 +141,8 @@ void store(const Kernels<T>& kernels, const ConvProblem& p, const Sum<T>* sums, 
            int64_t length, const Sum<T>* bias, T* dst) {
   const int64_t step = p.dst_x[p.ndims - 1];
   if (step == 1) {
-    kernels.interleave.template to<T>()({&sums, pitch, channels, length, 1, bias, dst, p.dst_c, Store::kCached});
+    const InterleaveArgs<T> args{&sums, pitch, channels, length, 1, bias, dst, p.dst_c, Store::kCached};
+    kernels.interleave.template to<T>()(args.joined());
   } else if (p.dst_c == 1) {
     kernels.transpose.template to<T>()(sums, pitch, channels, length, bias, dst, step);
   } else {

@@ -30,6 +30,13 @@ struct InterleaveArgs {
 
   // What to add to a channel: without a bias what changes nothing, zeros included.
   Sum<T> bias_of(int64_t channel) const { return bias == nullptr ? -Sum<T>() : bias[channel]; }
+
+  // Channels that lie one after the other, and have no bias, as a single one: short rows leave vectors empty.
+  InterleaveArgs joined() const {
+    InterleaveArgs args = *this;
+    if (bias == nullptr && phases == 1 && src_stride == n && dst_stride == n) args.n *= channels, args.channels = 1;
+    return args;
+  }
 };
 template <class T>
 using InterleaveFn = void (*)(const InterleaveArgs<T>&);
