@@ -35,7 +35,6 @@ class Worker {
         class_begin_(weight_offset_ + x_axis().ker),
         bias_(reinterpret_cast<Cell*>(slice + layout_.slice_bias)),
         weights_(reinterpret_cast<Cell*>(slice + layout_.slice_weights)),
-        lines_(reinterpret_cast<Cell*>(slice + layout_.slice_lines)),
         copy_(reinterpret_cast<Cell*>(slice + layout_.slice_copy)),
         tile_(reinterpret_cast<Cell*>(slice + layout_.slice_tile)) {
     list_steps();
@@ -82,17 +81,7 @@ class Worker {
 
   // Transposes rows of `count` elements, one row per channel, to [element][lane].
   void interlace(const T* in, int64_t stride, int64_t count, Cell* out) {
-    const auto transpose = plan_.transpose->to<Cell>();
-    if constexpr (std::is_same_v<T, Cell>) {
-      transpose(in, stride, channels_, count, nullptr, out, lanes_);
-    } else {
-      if (stride == count) {
-        plan_.widen->run(in, channels_ * count, lines_);
-      } else {
-        for (int64_t c = 0; c < channels_; ++c) plan_.widen->run(in + c * stride, count, lines_ + c * count);
-      }
-      transpose(lines_, count, channels_, count, nullptr, out, lanes_);
-    }
+    plan_.transpose->from<T>()(in, stride, channels_, count, out, lanes_);
   }
 
   // Lays out weights and bias of the channels from `first` on: [tap][lane].
@@ -307,7 +296,6 @@ class Worker {
   int64_t* class_begin_;  // the steps of each class
   Cell* bias_;
   Cell* weights_;
-  Cell* lines_;
   Cell* copy_;
   Cell* tile_;
   int64_t first_channel_ = 0, channels_ = 0;

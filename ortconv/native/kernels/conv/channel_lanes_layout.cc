@@ -45,8 +45,7 @@ Layout::Layout(const Plan& plan, const ConvProblem& p, int threads) : last(plan.
   slice_steps = slice_axis_taps + align64(axis_taps * sizeof(AxisTap));
   slice_bias = slice_steps + align64((2 * x.ker + x.classes + 1) * sizeof(int64_t));
   slice_weights = slice_bias + align64(lanes * cell);
-  slice_lines = slice_weights + align64(taps * lanes * cell);
-  slice_copy = slice_lines + align64((lanes * std::max(pitch, taps) + kCopyOverrun) * cell);
+  slice_copy = slice_weights + align64(taps * lanes * cell);
   slice_tile = slice_copy + align64(copy_bytes);
   slice_size = slice_tile + align64(tile * lanes * cell);
 }

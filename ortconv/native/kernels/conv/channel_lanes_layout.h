@@ -26,8 +26,8 @@ struct Layout {
   int64_t num_blocks, num_items, num_slices;
   int64_t copy_bytes;
   // Byte offsets into the scratch, which holds a slice per thread.
-  size_t slice_rows, slice_weight_rows, slice_axis_taps, slice_steps, slice_bias, slice_weights, slice_lines,
-      slice_copy, slice_tile, slice_size;
+  size_t slice_rows, slice_weight_rows, slice_axis_taps, slice_steps, slice_bias, slice_weights, slice_copy, slice_tile,
+      slice_size;
 
   Layout(const Plan& plan, const ConvProblem& p, int threads);
 };

@@ -56,26 +56,10 @@ bool whole_rows(const Line& line, int64_t src_size, int64_t src_x, const int64_t
   return true;
 }
 
-// Transposes `count` positions, src_step apart, of all channels, which are contiguous, to one row of cells per channel.
-template <class T>
-void transpose_positions(const Plan& plan, const T* src, int64_t src_step, int64_t count, Sum<T>* buffer, Sum<T>* out,
-                         int64_t channel_stride) {
-  const auto transpose = plan.transpose->to<Sum<T>>();
-  if constexpr (std::is_same_v<T, Sum<T>>) {
-    transpose(src, src_step, count, plan.ic, nullptr, out, channel_stride);
-  } else {
-    for (int64_t i = 0; i < count; i += kWidenedPositions) {
-      const int64_t some = std::min(kWidenedPositions, count - i);
-      for (int64_t j = 0; j < some; ++j) plan.widen->run(src + (i + j) * src_step, plan.ic, buffer + j * plan.ic);
-      transpose(buffer, plan.ic, some, plan.ic, nullptr, out + i, channel_stride);
-    }
-  }
-}
-
 // gather() where the channels of src are next to each other: rows of all channels at once.
 template <class T>
 void gather_channels_last(const Plan& plan, const Geometry& geo, const ConvProblem& p, const Block& block, const T* src,
-                          const GatherBuffers<Sum<T>>& buffers, Sum<T>* grid) {
+                          const int64_t* sources, Sum<T>* grid) {
   using Cell = Sum<T>;
   const int last = plan.ndims - 1;
   const AxisFrame& f = geo.axis[last];
@@ -99,7 +83,7 @@ void gather_channels_last(const Plan& plan, const Geometry& geo, const ConvProbl
     const int64_t end = std::clamp<int64_t>(floor_div(p.src_size[last] - 1 - first, step) + 1, begin, f.grid);
     Cell* row_out = grid + plane * geo.plane_size;
     for (int64_t row = 0; row < plane_rows; ++row, row_out += f.grid) {
-      const int64_t source = buffers.sources[plane / f.num_planes * plane_rows + row];
+      const int64_t source = sources[plane / f.num_planes * plane_rows + row];
       const bool outside = source == kOutside || begin == end;
       for (int64_t c = 0; c < plan.ic; ++c) {
         Cell* out = row_out + c * geo.channel_stride;
@@ -107,8 +91,8 @@ void gather_channels_last(const Plan& plan, const Geometry& geo, const ConvProbl
         if (!outside) std::fill(out + end, out + f.grid, Cell());
       }
       if (outside) continue;
-      transpose_positions(plan, src + source + (first + begin * step) * src_x, step * src_x, end - begin, buffers.lines,
-                          row_out + begin, geo.channel_stride);
+      plan.transpose->from<T>()(src + source + (first + begin * step) * src_x, step * src_x, end - begin, plan.ic,
+                                row_out + begin, geo.channel_stride);
     }
   }
   std::fill_n(grid + plan.ic * geo.channel_stride, kGridSlack, Cell());  // the last tile may read beyond
@@ -147,7 +131,7 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
   using Cell = Sum<T>;
   const int last = plan.ndims - 1;
   if (p.src_c == 1 && p.src_x[last] != 1 && plan.ic > 1) {
-    gather_channels_last(plan, geo, p, block, src, buffers, grid);
+    gather_channels_last(plan, geo, p, block, src, buffers.sources, grid);
     return;
   }
   const AxisFrame& f = geo.axis[last];

@@ -261,7 +261,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   num_items = plan.g * num_position_blocks * items_per_block;
 
   const int64_t tile_rows = blocks_per_tile * block_rows;
-  const int64_t lines = std::max(kLines * line_capacity(plan.axis[last], axis[last]), kWidenedPositions * plan.ic);
+  const int64_t lines = kLines * line_capacity(plan.axis[last], axis[last]);
   const int64_t sources = outer_planes * batch_block * image_rows;
   const int64_t cells =
       in_parts ? padded_ic * planes * plane_size + kGridSlack * kPartChannels : plan.ic * channel_stride + kGridSlack;

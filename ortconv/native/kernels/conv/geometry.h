@@ -21,11 +21,10 @@
 namespace ortconv::kernels {
 
 constexpr int64_t kMaxPlanarTaps = 16;
-constexpr int64_t kMaxColumns = 128;       // widest tile of positions, but for tiles of few rows
-constexpr int64_t kLines = 32;             // rows of src that the copy prepares at a time
-constexpr int64_t kWidenedPositions = 16;  // positions of src, all channels, that it widens at a time
-constexpr int64_t kCopyOverrun = 7;        // cells that the copy may write beyond a row
-constexpr int64_t kGridSlack = 64;         // cells after the last channel of the copy of src
+constexpr int64_t kMaxColumns = 128;  // widest tile of positions, but for tiles of few rows
+constexpr int64_t kLines = 32;        // rows of src that the copy prepares at a time
+constexpr int64_t kCopyOverrun = 7;   // cells that the copy may write beyond a row
+constexpr int64_t kGridSlack = 64;    // cells after the last channel of the copy of src
 
 struct AxisFrame {
   bool merged;

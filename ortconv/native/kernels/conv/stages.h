@@ -21,7 +21,7 @@ struct Segment {
 template <class Cell>
 struct GatherBuffers {
   int64_t* sources;  // one entry per row of the grid, filled by list_sources
-  Cell* lines;       // kLines * line_capacity cells, or kWidenedPositions of all channels
+  Cell* lines;       // kLines * line_capacity cells
 };
 
 // For every row of the grid of the axes before the last, [plane][image][grid axes]: the offset into src of the row it

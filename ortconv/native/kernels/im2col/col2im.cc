@@ -139,11 +139,9 @@ void Col2im<T>::pack_positions(const T* src, const Tile& tile, int64_t depth) co
       for (int64_t k = 0; k < depth; ++k) kernels_.load(src + at->src + k * p_.src_c, 1, rows, out + k * rows);
       continue;
     }
-    if constexpr (std::is_same_v<T, Cell>) {
-      if (even && p_.src_c == 1) {
-        kernels_.transpose.template to<Cell>()(src + at->src, step, rows, depth, nullptr, out, rows);
-        continue;
-      }
+    if (even && p_.src_c == 1) {
+      kernels_.transpose.template from<T>()(src + at->src, step, rows, depth, out, rows);
+      continue;
     }
     const auto gather = [&](T* to) {
       for (int64_t k = 0; k < depth; ++k) {

@@ -14,7 +14,6 @@ constexpr int64_t kShortRun = 4;           // fewer taps or positions are not tr
 constexpr int64_t kTileBytes = 512 << 10;  // of patches or of sums, meant to stay in L2
 constexpr int64_t kMostTiles = 8;          // of the usual width or depth, where the other is small
 constexpr int64_t kFewColumns = 4;         // for so few columns, weights are multiplied in place
-constexpr int64_t kLineColumns = 16;       // that are widened before they are transposed
 
 // No early exit, so that the loop vectorizes.
 template <class Cell>
@@ -83,8 +82,7 @@ Im2col<T>::Im2col(Op op, const ConvProblem& p, const ArchFlags& arch, int thread
   offsets_ = parts.add<int64_t>(depth_);
   patches_ = parts.add<Cell>(depth_ * pitch_of(columns_));
   packed_ = parts.add<Cell>(kMostDepth * kMaxRows);
-  lines_ =
-      parts.add<Cell>(std::is_same_v<T, Cell> ? kFewColumns * depth_ : kMostDepth * std::max(kMaxRows, kLineColumns));
+  lines_ = parts.add<Cell>(std::is_same_v<T, Cell> ? kFewColumns * depth_ : 0);
   sums_ = parts.add<Cell>(rows_ * pitch_of(columns_));
   totals_ = parts.add<Cell>(has_totals(products) ? rows_ * pitch_of(columns_) : 0);
   bias_ = parts.add<Cell>(rows_);
@@ -189,26 +187,6 @@ void Im2col<T>::fill_columns(const Segment& segment, const T* row, int64_t tap, 
   zero(out + inside.end, end - inside.end);
 }
 
-// out[tap][column] = in[column * step + tap]
-template <class T>
-void Im2col<T>::transpose_columns(const T* in, int64_t step, int64_t columns, int64_t taps, Cell* out,
-                                  const Tile& tile) const {
-  const auto transpose = kernels_.transpose.template to<Cell>();
-  if constexpr (std::is_same_v<T, Cell>) {
-    transpose(in, step, columns, taps, nullptr, out, tile.pitch);
-  } else {
-    for (int64_t i = 0; i < columns; i += kLineColumns) {
-      const int64_t some = std::min(kLineColumns, columns - i);
-      for (int64_t tap = 0; tap < taps; tap += kMostDepth) {
-        const int64_t depth = std::min(kMostDepth, taps - tap);
-        const T* first = in + i * step + tap;
-        for (int64_t j = 0; j < some; ++j) kernels_.load(first + j * step, 1, depth, tile.lines + j * kMostDepth);
-        transpose(tile.lines, kMostDepth, some, depth, nullptr, out + tap * tile.pitch + i, tile.pitch);
-      }
-    }
-  }
-}
-
 // Lets the kernel read src in place, if all columns of a run are inside src and contiguous, and it is read only once.
 template <class T>
 bool Im2col<T>::read_in_place(const TapRun& run, const Tile& tile, const T* row, const T* src_end) const {
@@ -246,7 +224,8 @@ void Im2col<T>::fill(const TapRun& run, const Tile& tile, const T* src, const T*
       const Inside inside(first, axis.stride, axis.src_size - run.count + 1, 0, s->length);
       if (inside.end - inside.begin >= kShortRun) {
         begin = inside.begin, end = inside.end;
-        transpose_columns(row + first + begin * axis.stride, axis.stride, end - begin, run.count, out + begin, tile);
+        kernels_.transpose.template from<T>()(row + first + begin * axis.stride, axis.stride, end - begin, run.count,
+                                              out + begin, tile.pitch);
       }
     }
     for (int64_t i = 0; i < run.count; ++i) {
@@ -260,7 +239,7 @@ void Im2col<T>::fill(const TapRun& run, const Tile& tile, const T* src, const T*
 // are replaced by finite ones of the same sign.
 template <class T>
 bool Im2col<T>::pack(const T* wei, int64_t rows, const int64_t* weights, int64_t depth, const Tile& tile) const {
-  const auto transpose = kernels_.transpose.template to<Cell>();
+  const auto transpose = kernels_.transpose.template from<T>();
   for (int64_t k = 0, next; k < depth; k = next) {
     next = k + 1;
     while (next < depth && weights[next] == weights[next - 1] + 1) ++next;
@@ -269,11 +248,8 @@ bool Im2col<T>::pack(const T* wei, int64_t rows, const int64_t* weights, int64_t
     if (next - k < kShortRun) {
       next = k + 1;
       for (int64_t r = 0; r < rows; ++r) out[r] = widen(in[r * oc_stride_]);
-    } else if constexpr (std::is_same_v<T, Cell>) {
-      transpose(in, oc_stride_, rows, next - k, nullptr, out, rows);
     } else {
-      for (int64_t r = 0; r < rows; ++r) kernels_.load(in + r * oc_stride_, 1, next - k, tile.lines + r * kMostDepth);
-      transpose(tile.lines, kMostDepth, rows, next - k, nullptr, out, rows);
+      transpose(in, oc_stride_, rows, next - k, out, rows);
     }
   }
   if (is_finite(tile.packed, depth * rows)) return true;

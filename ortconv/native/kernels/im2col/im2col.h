@@ -47,7 +47,6 @@ class Im2col {
   bool read_in_place(const TapRun& run, const Tile& tile, const T* row, const T* src_end) const;
   void fill(const TapRun& run, const Tile& tile, const T* src, const T* src_end) const;
   void fill_columns(const Segment& segment, const T* row, int64_t tap, int64_t begin, int64_t end, Cell* out) const;
-  void transpose_columns(const T* in, int64_t step, int64_t columns, int64_t taps, Cell* out, const Tile& tile) const;
   bool pack(const T* wei, int64_t rows, const int64_t* weights, int64_t depth, const Tile& tile) const;
   void add_infinite(const T* wei, int64_t rows, int64_t begin, int64_t end, const Tile& tile, const T* src,
                     Cell* sums) const;

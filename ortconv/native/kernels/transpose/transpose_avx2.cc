@@ -27,6 +27,24 @@ void tile(const float* src, int64_t src_stride, const float* bias, T* dst, int64
   }
 }
 
+// Up to eight rows by eight columns of numbers of 16 bits.
+template <class T>
+void widen_tile(const T* src, int64_t src_stride, int64_t rows, int64_t cols, float* dst, int64_t dst_stride) {
+  __m256 lines[kLanes], columns[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) {
+    T elements[kLanes] = {};
+    if (i < rows) avx2::copy(src + i * src_stride, cols, elements);
+    lines[i] = avx2::load_widened(elements);
+  }
+  avx2::transpose8_loaded(
+      [&](int i, int half) {
+        return half == 0 ? _mm256_castps256_ps128(lines[i]) : _mm256_extractf128_ps(lines[i], 1);
+      },
+      columns);
+  const __m256i inside = avx2::first_words(rows);
+  for (int64_t j = 0; j < cols; ++j) _mm256_maskstore_ps(dst + j * dst_stride, inside, columns[j]);
+}
+
 // Fewer rows than a tile has, and at least as many columns. Two Numbers, which may overlap, have the elements of a
 // column.
 template <class Number, class T>
@@ -124,8 +142,27 @@ void transpose_avx2(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t
                              [](auto... tile_args) { tile(tile_args...); });
 }
 
-#define INSTANTIATE(T) \
-  template void transpose_avx2(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t);
+template <class T>
+void transpose_from_avx2(const T* src, int64_t src_stride, int64_t rows, int64_t cols, Sum<T>* dst,
+                         int64_t dst_stride) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    transpose_avx2<T>(src, src_stride, rows, cols, nullptr, dst, dst_stride);
+  } else {
+    // The last tiles of enough rows and columns begin earlier, and write again what others have.
+    for (int64_t i = 0; i < rows; i += kLanes) {
+      const int64_t row = std::max<int64_t>(0, std::min(i, rows - kLanes)), height = std::min(kLanes, rows);
+      for (int64_t j = 0; j < cols; j += kLanes) {
+        const int64_t col = std::max<int64_t>(0, std::min(j, cols - kLanes));
+        widen_tile(src + row * src_stride + col, src_stride, height, std::min(kLanes, cols),
+                   dst + col * dst_stride + row, dst_stride);
+      }
+    }
+  }
+}
+
+#define INSTANTIATE(T)                                                                                \
+  template void transpose_avx2(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t); \
+  template void transpose_from_avx2(const T*, int64_t, int64_t, int64_t, Sum<T>*, int64_t);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 

@@ -41,8 +41,19 @@ void transpose_neon(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t
                              [](auto... tile_args) { tile(tile_args...); });
 }
 
-#define INSTANTIATE(T) \
-  template void transpose_neon(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t);
+template <class T>
+void transpose_from_neon(const T* src, int64_t src_stride, int64_t rows, int64_t cols, Sum<T>* dst,
+                         int64_t dst_stride) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    transpose_neon<T>(src, src_stride, rows, cols, nullptr, dst, dst_stride);
+  } else {
+    transpose_from_generic(src, src_stride, rows, cols, dst, dst_stride);
+  }
+}
+
+#define INSTANTIATE(T)                                                                                \
+  template void transpose_neon(const Sum<T>*, int64_t, int64_t, int64_t, const Sum<T>*, T*, int64_t); \
+  template void transpose_from_neon(const T*, int64_t, int64_t, int64_t, Sum<T>*, int64_t);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 

@@ -42,6 +42,28 @@ void check(const TransposeKernel& kernel, int64_t rows, int64_t cols, int64_t ga
   }
 }
 
+template <class T>
+void check_from(const TransposeKernel& kernel, int64_t rows, int64_t cols, int64_t gap) {
+  const int64_t src_stride = cols + gap, dst_stride = rows + gap;
+  const int64_t src_size = (rows - 1) * src_stride + cols;
+  const std::unique_ptr<T[]> src(new T[src_size]);
+  for (int64_t i = 0; i < src_size; ++i) round_to(&src[i], static_cast<Sum<T>>(i % 199));
+  const Sum<T> guard = -1;
+  std::vector<Sum<T>> dst(cols * dst_stride + 32, guard);
+  kernel.from<T>()(src.get(), src_stride, rows, cols, dst.data(), dst_stride);
+  ++checked;
+  for (int64_t at = 0; at < static_cast<int64_t>(dst.size()); ++at) {
+    const int64_t j = at / dst_stride, i = at % dst_stride;
+    const Sum<T> want = i < rows && j < cols ? widen(src[i * src_stride + j]) : guard;
+    if (dst[at] != want) {
+      ++failures;
+      std::printf("FAIL %s from %zu bytes rows %ld cols %ld gap %ld at %ld\n", kernel.name, sizeof(T),
+                  static_cast<long>(rows), static_cast<long>(cols), static_cast<long>(gap), static_cast<long>(at));
+      return;
+    }
+  }
+}
+
 // Without a bias the bits of floats are kept, those of a signaling NaN and of minus zero too.
 void check_bits(const TransposeKernel& kernel) {
   const uint32_t bits[] = {0x7f800001u, 0x80000000u, 0x00000001u, 0xffbfffffu};
@@ -65,6 +87,10 @@ int main() {
     for (int64_t rows = 1; rows <= 35; ++rows) {
       for (int64_t cols = 1; cols <= 35; ++cols) {
         for (const int64_t gap : {0, 3}) {
+          check_from<float>(kernel, rows, cols, gap);
+          check_from<double>(kernel, rows, cols, gap);
+          check_from<Float16>(kernel, rows, cols, gap);
+          check_from<Bfloat16>(kernel, rows, cols, gap);
           for (const bool with_bias : {false, true}) {
             check<float>(kernel, rows, cols, gap, with_bias);
             check<double>(kernel, rows, cols, gap, with_bias);
