@@ -257,7 +257,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   dots = p.src_c == 1 && !totals_too && (plan.rows() <= kFewRows || is_long) &&
          plan.rows() * positions <= (positions == 1 && is_long ? kMostDots : kFewDots);
   wide = dots || prefers_wide(plan);
-  narrow = size_of(plan.dtype) < sizeof(float) && !wide && p.src_c != 1;
+  narrow = size_of(plan.dtype) < sizeof(float) && !wide;
   const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : cell_bytes(plan);
   const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
   constexpr int64_t kFarBytes = 4 << 20;

@@ -243,12 +243,12 @@ void Worker<In>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t 
                  [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
                    const In* in = src + rest * step;
                    for (int a = 0; a <= along; ++a) in += x[a] * geo_.axis[a].src_x;
-                   if (src_c != 1) {
-                     for (int64_t k = 0; k < depth; ++k) {
-                       kernels.load(in + k * src_c, step, length, out + k * pitch + column);
-                     }
-                   } else if constexpr (std::is_same_v<In, Cell>) {
-                     kernels.transpose.template to<Cell>()(in, step, length, depth, nullptr, out + column, pitch);
+                   if (src_c == 1) {
+                     kernels.transpose.template from<In>()(in, step, length, depth, out + column, pitch);
+                     return;
+                   }
+                   for (int64_t k = 0; k < depth; ++k) {
+                     kernels.load(in + k * src_c, step, length, out + k * pitch + column);
                    }
                  });
   }
