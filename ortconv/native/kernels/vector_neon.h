@@ -1,7 +1,10 @@
-// Rounding of float sums into memory in NEON. Only for files named after it.
+// Vectors of float sums in NEON: how they are computed with and rounded into memory. Only for files named after it.
 #pragma once
 
 #include <arm_neon.h>
+
+#include <algorithm>
+#include <cstdint>
 
 #include "kernels/element.h"
 
@@ -22,5 +25,28 @@ inline void store(Bfloat16* out, float32x4_t v) {
   const uint32x4_t is_number = vceqq_f32(v, v);
   vst1_u16(reinterpret_cast<uint16_t*>(out), vshrn_n_u32(vbslq_u32(is_number, nearest, quiet), 16));
 }
+
+// The same for loops that are written once for all instruction sets.
+struct Floats {
+  using Cell = float;
+  using Vector = float32x4_t;
+  static constexpr int64_t kLanes = 4;
+
+  static Vector zero() { return vdupq_n_f32(0); }
+  static Vector broadcast(float value) { return vdupq_n_f32(value); }
+  static Vector load(const float* from) { return vld1q_f32(from); }
+  template <class Out>
+  static void store(Out* to, Vector v) {
+    neon::store(to, v);
+  }
+  template <class Out>
+  static void store_first(int64_t n, Out* to, Vector v) {
+    Out lanes[kLanes];
+    neon::store(lanes, v);
+    std::copy_n(lanes, n, to);
+  }
+  static Vector add(Vector a, Vector b) { return vaddq_f32(a, b); }
+  static Vector multiply_add(Vector a, Vector b, Vector c) { return vfmaq_f32(c, a, b); }
+};
 
 }  // namespace ortconv::kernels::neon

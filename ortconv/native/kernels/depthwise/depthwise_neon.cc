@@ -14,16 +14,10 @@ void channel_lanes_generic(const ChannelLanesArgs<Cell>& args);
 
 namespace {
 
-struct Floats {
-  using Cell = float;
-  using Vector = float32x4_t;
-  static constexpr int64_t kLanes = 4;
+struct Floats : neon::Floats {
   static constexpr int kRegisters = 32;
   using Normal = void;  // no faster store of bf16, see depthwise_box.h
 
-  static Vector zero() { return vdupq_n_f32(0); }
-  static Vector broadcast(float value) { return vdupq_n_f32(value); }
-  static Vector load(const float* from) { return vld1q_f32(from); }
   using Index = uint8x16_t;
   static Index load_index(const int32_t* index) {
     // Element i has bytes 4 * i to 4 * i + 3. Index -1 gives byte indices beyond the table, which select zeros.
@@ -34,18 +28,6 @@ struct Floats {
     return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(vld1q_f32(from)), bytes));
   }
   static Vector pick(const float* from, const int32_t* index) { return pick(from, load_index(index)); }
-  static Vector add(Vector a, Vector b) { return vaddq_f32(a, b); }
-  static Vector multiply_add(Vector a, Vector b, Vector c) { return vfmaq_f32(c, a, b); }
-  template <class T>
-  static void store(T* to, Vector v) {
-    neon::store(to, v);
-  }
-  template <class T>
-  static void store_first(int64_t n, T* to, Vector v) {
-    T lanes[kLanes];
-    neon::store(lanes, v);
-    std::copy_n(lanes, n, to);
-  }
   template <class T>
   static void stream(T* to, Vector v) {  // an ordinary store: NEON has no non-temporal one
     store(to, v);

@@ -32,17 +32,26 @@ template <class T>
 void widen_tile(const T* src, int64_t src_stride, int64_t rows, int64_t cols, float* dst, int64_t dst_stride) {
   __m256 lines[kLanes], columns[kLanes];
   for (int64_t i = 0; i < kLanes; ++i) {
-    T elements[kLanes] = {};
-    if (i < rows) avx2::copy(src + i * src_stride, cols, elements);
-    lines[i] = avx2::load_widened(elements);
+    if (i < rows && cols == kLanes) {
+      lines[i] = avx2::load_widened(src + i * src_stride);
+    } else {
+      T elements[kLanes] = {};
+      if (i < rows) avx2::copy(src + i * src_stride, cols, elements);
+      lines[i] = avx2::load_widened(elements);
+    }
   }
   avx2::transpose8_loaded(
       [&](int i, int half) {
         return half == 0 ? _mm256_castps256_ps128(lines[i]) : _mm256_extractf128_ps(lines[i], 1);
       },
       columns);
-  const __m256i inside = avx2::first_words(rows);
-  for (int64_t j = 0; j < cols; ++j) _mm256_maskstore_ps(dst + j * dst_stride, inside, columns[j]);
+  for (int64_t j = 0; j < cols; ++j, dst += dst_stride) {
+    if (rows == kLanes) {
+      avx2::store(dst, columns[j]);
+    } else {
+      avx2::Vectors<float>::store_first(rows, dst, columns[j]);
+    }
+  }
 }
 
 // Fewer rows than a tile has, and at least as many columns. Two Numbers, which may overlap, have the elements of a

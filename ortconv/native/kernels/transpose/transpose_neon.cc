@@ -8,6 +8,10 @@
 
 namespace ortconv::kernels {
 
+template <class T>
+void transpose_from_generic(const T* src, int64_t src_stride, int64_t rows, int64_t cols, Sum<T>* dst,
+                            int64_t dst_stride);
+
 namespace {
 
 constexpr int64_t kLanes = 4;

@@ -13,9 +13,6 @@ namespace ortconv::kernels {
 template <class T>
 void transpose_generic(const Sum<T>* src, int64_t src_stride, int64_t rows, int64_t cols, const Sum<T>* bias, T* dst,
                        int64_t dst_stride);
-template <class T>
-void transpose_from_generic(const T* src, int64_t src_stride, int64_t rows, int64_t cols, Sum<T>* dst,
-                            int64_t dst_stride);
 
 // The arguments of TransposeFn, and tile(src, src_stride, bias, dst, dst_stride) for kLanes rows by kLanes columns of
 // float sums. In a namespace without a name, as each file compiles it for its own instruction set.
