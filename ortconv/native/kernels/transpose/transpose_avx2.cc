@@ -27,17 +27,46 @@ void tile(const float* src, int64_t src_stride, const float* bias, T* dst, int64
   }
 }
 
+// The first numbers of a row, fewer than eight: one by one, as a load of several stores would wait for these.
+template <class T>
+__m256 widen_few(const T* in, int64_t count) {
+  const auto* bits = reinterpret_cast<const uint16_t*>(in);
+  __m128i v = _mm_setzero_si128();
+  switch (count) {
+    case 7:
+      v = _mm_insert_epi16(v, bits[6], 6);
+      [[fallthrough]];
+    case 6:
+      v = _mm_insert_epi16(v, bits[5], 5);
+      [[fallthrough]];
+    case 5:
+      v = _mm_insert_epi16(v, bits[4], 4);
+      [[fallthrough]];
+    case 4:
+      v = _mm_insert_epi16(v, bits[3], 3);
+      [[fallthrough]];
+    case 3:
+      v = _mm_insert_epi16(v, bits[2], 2);
+      [[fallthrough]];
+    case 2:
+      v = _mm_insert_epi16(v, bits[1], 1);
+      [[fallthrough]];
+    default:
+      v = _mm_insert_epi16(v, bits[0], 0);
+  }
+  return avx2::widened(T(), v);
+}
+
 // Up to eight rows by eight columns of numbers of 16 bits.
 template <class T>
 void widen_tile(const T* src, int64_t src_stride, int64_t rows, int64_t cols, float* dst, int64_t dst_stride) {
   __m256 lines[kLanes], columns[kLanes];
   for (int64_t i = 0; i < kLanes; ++i) {
-    if (i < rows && cols == kLanes) {
-      lines[i] = avx2::load_widened(src + i * src_stride);
+    if (i >= rows) {
+      lines[i] = _mm256_setzero_ps();
     } else {
-      T elements[kLanes] = {};
-      if (i < rows) avx2::copy(src + i * src_stride, cols, elements);
-      lines[i] = avx2::load_widened(elements);
+      const T* row = src + i * src_stride;
+      lines[i] = cols == kLanes ? avx2::load_widened(row) : widen_few(row, cols);
     }
   }
   avx2::transpose8_loaded(
