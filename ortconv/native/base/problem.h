@@ -5,9 +5,12 @@
 // they reach are below 2^61, so sums of a few of them do not overflow.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "base/activation.h"
+#include "base/math.h"
 
 namespace ortconv {
 
@@ -39,5 +42,16 @@ struct ConvProblem {
 
 // The positions from the first tap of a window to the last.
 inline int64_t kernel_extent(const ConvProblem& p, int axis) { return (p.ker[axis] - 1) * p.dilation[axis] + 1; }
+
+// The most taps on an axis that an output of a transposed convolution sums: of its phase, and as many as src has
+// positions for.
+struct MostTaps {
+  int64_t of_phase, met;
+};
+inline MostTaps most_taps(const ConvProblem& p, int axis) {
+  const int64_t common = std::gcd(p.stride[axis], p.dilation[axis]);
+  const int64_t of_phase = ceil_div(p.ker[axis], p.stride[axis] / common);
+  return {of_phase, std::min(of_phase, ceil_div(p.src_size[axis], p.dilation[axis] / common))};
+}
 
 }  // namespace ortconv

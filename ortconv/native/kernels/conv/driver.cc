@@ -119,8 +119,8 @@ void multiply(const Run& run, const Unit& unit, int64_t group_index, int64_t fir
   const bool far_weights = plan.packed_size() * static_cast<int64_t>(plan.cell_bytes) > kFarWeights;
   if (plan.merged || plan.ic == 0) std::fill_n(tile, oc_count * unit.num_classes * geo.columns, Cell());
   Cell* c[kMaxRows];
-  BasicGemmArgs<Cell, Operand> args{0,           columns, 0,          0,     nullptr,     nullptr, nullptr,
-                                    grid_stride, c,       plan.piece, false, far_weights, once};
+  BasicGemmArgs<Cell, Operand> args{0,           columns, 0,         0,     nullptr,     nullptr, nullptr,
+                                    grid_stride, c,       geo.piece, false, far_weights, once};
   for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
     args.k = std::min(plan.k_chunk, plan.ic - c0);
     args.b = grid + c0 * grid_stride;

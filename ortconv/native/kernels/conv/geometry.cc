@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "kernels/conv/stages.h"
+#include "kernels/gemm/pieces.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -113,7 +114,25 @@ Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t budget, in
   return {last, 0};
 }
 
+// The taps that a position meets may all lie next to each other, and so in one piece, if that has room for as many as
+// without the zeros around src there would be.
+int64_t piece_of(const Plan& plan, const ConvProblem& p) {
+  if (plan.op != Op::kConvTranspose || plan.parts != nullptr || plan.element_bytes < sizeof(float)) return plan.piece;
+  const MetTaps met = met_taps(p);
+  return met.all ? plan.piece : std::min(plan.piece, piece_length(plan.ic, met.most));
+}
+
 }  // namespace
+
+MetTaps met_taps(const ConvProblem& p) {
+  MetTaps met{1, true};
+  for (int a = 0; a < p.ndims; ++a) {
+    const MostTaps taps = most_taps(p, a);
+    met.most *= taps.met;
+    met.all &= taps.met == taps.of_phase;
+  }
+  return met;
+}
 
 Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_cached) {
   int64_t dst_bytes = problem.mb * problem.oc * static_cast<int64_t>(element_bytes);
@@ -161,6 +180,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     all_positions *= axis[a].positions;
   }
   if (all_positions == 0) return;
+  piece = piece_of(plan, problem);
 
   const auto cell_bytes = static_cast<int64_t>(plan.cell_bytes);
   const bool in_parts = plan.parts != nullptr;

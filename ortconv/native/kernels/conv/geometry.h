@@ -55,6 +55,7 @@ struct Geometry {
   int64_t blocks_per_tile;                   // blocks of dst channels held in the tile buffer
   int64_t num_items = 0;                     // none: dst is empty, and the rest of this is not filled in
   Store store;
+  int64_t piece;  // that of the plan, or a shorter one for sums that are shorter than the plan assumes
 
   // Byte offsets into the scratch: shared tables, then widened bias, what is known of the magnitude of src, packed
   // weights, then one slice per thread.
@@ -71,6 +72,13 @@ Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_ca
 // Whether a copy of src would not pay, since it would be read only once: by a single tap, or because one call sums the
 // rows of all classes. Blocks that need no zeros around them are then read where they are.
 bool may_read_in_place(const Plan& plan);
+
+// The most taps of a class that a position meets: fewer than all where src is so small.
+struct MetTaps {
+  int64_t most;
+  bool all;
+};
+MetTaps met_taps(const ConvProblem& problem);
 
 // Phase and shift of class r of a transposed convolution.
 int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r);

@@ -37,15 +37,10 @@ struct Line {
 // How products are summed. Sums are shorter than the plan assumes where src is so small that no position meets all taps
 // of a class.
 Pieces pieces_of(const Plan& plan, const ConvProblem& p) {
-  int64_t products = plan.ic;
-  bool meets_all = true;
-  for (int a = 0; a < plan.ndims; ++a) {
-    const int64_t taps = ceil_div(p.ker[a], p.stride[a]);
-    meets_all &= p.src_size[a] >= taps;
-    products *= std::min(p.src_size[a], taps);
-  }
   if (plan.element_bytes < sizeof(float)) return {plan.piece, plan.k_chunk};
-  if (meets_all) {
+  const MetTaps met = met_taps(p);
+  const int64_t products = plan.ic * met.most;
+  if (met.all) {
     const bool few = product_of(p.src_size, p.ndims) <= kFewPositions;
     return {few ? std::min(plan.piece, best_piece(products)) : plan.piece, plan.k_chunk};
   }

@@ -1,7 +1,6 @@
 #include "kernels/sliding_rows/plan.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/gemm/pieces.h"
 #include "kernels/im2col/product.h"
@@ -29,10 +28,7 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t channel,
 // By the taps that meet in an output, at most.
 int64_t piece_of(const Plan& plan, const ConvProblem& p) {
   int64_t taps = 1;
-  for (int a = 0; a < p.ndims; ++a) {
-    const int64_t period = p.stride[a] / std::gcd(p.stride[a], p.dilation[a]);
-    taps *= std::min(p.src_size[a], ceil_div(p.ker[a], period));
-  }
+  for (int a = 0; a < p.ndims; ++a) taps *= most_taps(p, a).met;
   const bool few = product_of(p.src_size, p.ndims) <= kFewPositions;
   return few ? best_piece(plan.ic * taps) : piece_length(plan.ic, taps);
 }
