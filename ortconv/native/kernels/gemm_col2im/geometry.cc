@@ -80,6 +80,14 @@ bool share_tiles(const Plan& plan, const ConvProblem& p) {
   return plan.rows() * (p.mb * kGemmColumns - columns) > kCopied * p.mb * positions;
 }
 
+// How many taps of an axis reach dst from a position, at least if positions are few.
+int64_t num_reaching(const Axis& a) {
+  const int64_t last = (a.src_size - 1) * a.stride;
+  const int64_t begin = std::clamp<int64_t>(ceil_div(a.pad - last, a.dilation), 0, a.ker);
+  const int64_t end = std::clamp<int64_t>(ceil_div(a.dst_size + a.pad, a.dilation), begin, a.ker);
+  return end - begin;
+}
+
 }  // namespace
 
 int64_t Axis::dst_of(int64_t j) const {
@@ -180,11 +188,19 @@ int64_t Geometry::wide_height(const Plan& plan) const {
   constexpr int64_t kFew = 3;  // positions
   const int64_t usual = im2col::panel_rows(plan.ic);
   if (usual > kHeightOfFew || axis[0].x_count * inner_x > kFew) return usual;
-  // Panels none of whose taps reaches dst are left out.
-  const bool all_reach = std::all_of(axis, axis + ndims, [](const Axis& a) {
-    return a.pad == 0 && (a.src_size - 1) * a.stride + (a.ker - 1) * a.dilation < a.dst_size;
-  });
-  return all_reach ? kHeightOfFew : usual;
+  // Low panels take longer, as a product waits for the one before, but those none of whose taps reaches dst are left
+  // out: where others lie as close as the rows of a panel, hardly any.
+  constexpr double kMostSkipped = 0.3;
+  double share = 1, run = 1;
+  int64_t inner = 1;
+  for (int a = ndims - 1; a >= 0; --a) {
+    const int64_t reaching = num_reaching(axis[a]);
+    share *= static_cast<double>(reaching) / static_cast<double>(axis[a].ker);
+    run = std::max(run, static_cast<double>((axis[a].ker - reaching) * inner));
+    inner *= axis[a].ker;
+  }
+  const double skipped = (1 - share) * std::max(0.0, 1 - static_cast<double>(kGemmColumns) / run);
+  return skipped < kMostSkipped ? kHeightOfFew : usual;
 }
 
 // Whether rows of src, of so many bytes, are read in place by a GEMM that does not fetch their next columns. For many
