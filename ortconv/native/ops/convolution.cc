@@ -159,6 +159,12 @@ double Convolution::nanoseconds(const ConvChoice& choice) const {
   return 0;
 }
 
+bool Convolution::is_small(const ConvChoice& choice) const {
+  constexpr double kSmall = 10000;  // nanoseconds
+  const double estimated = nanoseconds(choice);
+  return estimated > 0 ? estimated < kSmall : ortconv::is_small(op_, choice.problem);
+}
+
 size_t Convolution::scratch_bytes(const ConvChoice& choice, int threads) const {
   if (!choice.sums) return 0;
   if (chooser_ == nullptr) return packed_ != nullptr ? 0 : reference::packed_bytes(dtype_, choice.problem);

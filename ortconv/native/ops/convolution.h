@@ -68,6 +68,9 @@ class Convolution {
   // What a run with finite constant weights is estimated to take on one thread; 0 where there is nothing to sum.
   double nanoseconds(const ConvChoice& choice) const;
 
+  // Whether a run is so short that handing parts of it to other threads costs more than it saves.
+  bool is_small(const ConvChoice& choice) const;
+
   // Bytes of 64-byte aligned scratch that a run on so many threads needs.
   size_t scratch_bytes(const ConvChoice& choice, int threads) const;
 
@@ -109,7 +112,7 @@ class Convolution {
   std::unique_ptr<double[]> packed_;  // constant weights packed for the reference kernels
 };
 
-// Whether the problem is so small that handing it to other threads costs more than it saves.
+// The same of a problem whose time is not estimated.
 bool is_small(kernels::Op op, const ConvProblem& problem);
 
 }  // namespace ortconv

@@ -19,8 +19,9 @@ constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
 // A larger dst is written past the caches: it would evict what is still needed. The limit is lower where rows of dst
 // are whole cache lines: streaming them costs less, and channels, often a power of two apart, would evict each other.
 constexpr int64_t kStreamBytes = 2 << 20, kStreamLineBytes = 1 << 20;
-// Fewest positions of a block: with fewer, reading the weights again costs more than a copy of src in L2 gains.
-constexpr int64_t kMinPositions = 256;
+// Fewest positions of a block: with fewer, reading the weights again costs more than a copy of src in L2 gains. And
+// where there would be fewer blocks than threads.
+constexpr int64_t kMinPositions = 256, kMinPositionsOfThreads = 64;
 constexpr int64_t kMaxOverrun = 4;  // how many times kGridBytes the copy may take to have them
 // Cost of copying a row of src into a plane, in units of one product and sum: per row and per element.
 constexpr int64_t kRowCost = 160, kCopyCost = 20;
@@ -95,9 +96,9 @@ struct Cut {
   int64_t block;  // 0: none found
 };
 
-// The first axis on which a block of at least kMinPositions has a copy of at most `limit` cells per channel. The block
-// is larger than that only as far as `budget` allows.
-Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t budget, int64_t limit) {
+// The first axis on which a block of at least `least` positions has a copy of at most `limit` cells per channel. The
+// block is larger than that only as far as `budget` allows.
+Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t least, int64_t budget, int64_t limit) {
   for (int a = 0; a <= last; ++a) {
     int64_t slab = planes, slab_positions = 1;  // of one position of this axis
     for (int i = 0; i <= last; ++i) {
@@ -105,7 +106,7 @@ Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t budget, in
       if (i > a) slab *= axis[i].positions + halo_of(axis[i]);
       if (i > a) slab_positions *= axis[i].positions;
     }
-    const int64_t enough = ceil_div(kMinPositions, slab_positions);
+    const int64_t enough = ceil_div(least, slab_positions);
     const int64_t block = std::max(budget / slab - halo_of(axis[a]), enough);
     if (enough <= axis[a].positions && (enough + halo_of(axis[a])) * slab <= limit) {
       return {a, std::min(block, axis[a].positions)};
@@ -214,20 +215,22 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
   const int64_t per_thread = ceil_div(all_positions, threads);
   const int64_t cells_in_l2 = grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1);
-  const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, kMinPositions)));
+  const bool few_blocks = plan.g * plan.num_blocks < threads;
+  const int64_t least = few_blocks ? std::clamp(per_thread, kMinPositionsOfThreads, kMinPositions) : kMinPositions;
+  const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, least)));
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {
     image *= axis[a].positions + halo_of(axis[a]);
     image_positions *= axis[a].positions;
   }
   batch_block = 1;
-  if (image <= budget || image_positions <= kMinPositions) {
-    const int64_t enough = std::min(ceil_div(kMinPositions, image_positions), kMaxOverrun * budget / image);
+  if (image <= budget || image_positions <= least) {
+    const int64_t enough = std::min(ceil_div(least, image_positions), kMaxOverrun * budget / image);
     batch_block = std::clamp<int64_t>(std::max(budget / image, enough), 1, problem.mb);
   } else {
-    Cut cut = find_cut(axis, last, planes, budget, budget);
-    if (cut.block == 0) cut = find_cut(axis, last, planes, budget, kMaxOverrun * budget);
-    if (cut.block == 0) cut = {last, std::min(kMinPositions, axis[last].positions)};
+    Cut cut = find_cut(axis, last, planes, least, budget, budget);
+    if (cut.block == 0) cut = find_cut(axis, last, planes, least, budget, kMaxOverrun * budget);
+    if (cut.block == 0) cut = {last, std::min(least, axis[last].positions)};
     for (int a = 0; a <= cut.axis; ++a) axis[a].block = a < cut.axis ? 1 : cut.block;
   }
   num_batch_blocks = ceil_div(problem.mb, batch_block);

@@ -65,14 +65,29 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
       const std::shared_ptr<const StepLists> steps =
           geo.in_steps ? plan.steps(geo, geo.together(bias != nullptr)) : nullptr;
       const int64_t slices = geo.num_slices(parallel.threads);
+      const auto slice_of = [&](int64_t i) { return shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes; };
+      const auto store = [&](const Part& part, char* slice) {
+        store_sums(results, part, slice, geo.in_steps ? &steps->of_slab[part.j_begin / geo.slab] : nullptr);
+      };
+      if (geo.shares_tiles) {
+        const SharedPart parts{slice_of(0), shared + geo.shared_products};
+        for (int64_t item = 0; item < geo.items; ++item) {
+          const Part part = part_of(plan, geo, item);
+          Ranges ranges(num_shared_ranges(plan, geo, part), 1, 1, slices);
+          for_each(parallel, slices, [&](int64_t i) { multiply_shared(operands, part, parts, slice_of(i), &ranges); });
+          add_shared(operands, part, parts);
+          store(part, parts.slice);
+        }
+        return;
+      }
       Ranges ranges(geo.items, 1, 1, slices);
       for_each(parallel, slices, [&](int64_t i) {
-        char* slice = shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes;
+        char* const slice = slice_of(i);
         Listed listed;
         ranges.for_each_item([&](int64_t item) {
           const Part part = part_of(plan, geo, item);
           add_products(operands, part, slice, &listed);
-          store_sums(results, part, slice, geo.in_steps ? &steps->of_slab[part.j_begin / geo.slab] : nullptr);
+          store(part, slice);
         });
       });
     };

@@ -228,9 +228,28 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   piece = image_positions <= kFewPositions ? best_piece(depth) : piece_of_channels(plan.ic, depth);
 }
 
-void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
-  const int64_t cell = cell_bytes(plan);
-  const int64_t j_count = axis[0].j_count, row_bytes = slots * inner_j * cell;
+void Geometry::count_items(const Plan& plan) {
+  // Whole panels.
+  const int64_t granule = panel_height / std::gcd(panel_height, plan.taps);
+  if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
+  num_blocks = ceil_div(plan.oc, block_channels);
+  num_slabs = ceil_div(axis[0].j_count, slab);
+  slab = ceil_div(axis[0].j_count, num_slabs);
+  num_slabs = ceil_div(axis[0].j_count, slab);
+  items = images * plan.g * num_blocks * num_slabs;
+}
+
+// Whether threads may share the tiles of an item: of one that takes long, nearly all of it for products, and whose
+// products the scratch has room for.
+bool Geometry::may_share_tiles(const Plan& plan) const {
+  constexpr int64_t kLeastChannels = 64, kLeastProducts = 1 << 20, kMostShared = 1 << 22;
+  const int64_t products = block_channels * plan.taps * axis[0].x_count * inner_x;
+  return !dots && plan.ic >= kLeastChannels && !im2col::has_totals(plan.ic) && products * plan.ic >= kLeastProducts &&
+         (direct || products <= kMostShared);
+}
+
+void Geometry::divide(const Plan& plan, int threads) {
+  const int64_t j_count = axis[0].j_count, row_bytes = slots * inner_j * cell_bytes(plan);
   const int64_t reach = direct ? 1 : shift_of(axis[0], axis[0].ker - 1) - shift_of(axis[0], 0) + 1;
   const auto least_slab = [&](int64_t reaches) { return reach == 1 ? 1 : std::min(j_count, reaches * reach); };
   // As many channels as fit with all positions, or with a few tiles where slabs have no positions in common; few
@@ -243,21 +262,37 @@ void Geometry::divide(const Plan& plan, const ConvProblem& p, int threads) {
   slab = std::clamp(sum_bytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
   const int64_t fitting = std::max<int64_t>(1, sum_bytes / (row_bytes * slab));
   block_channels = std::min(block_channels, fitting);
-  const int64_t wanted = threads > 1 ? 4 * threads : 1;
-  const int64_t parts = images * p.g;
-  while (block_channels > few && parts * ceil_div(plan.oc, block_channels) * ceil_div(j_count, slab) < wanted) {
+  count_items(plan);
+  shares_tiles = false;
+  // Enough items for the threads, of fewer channels and of lower slabs, but of some microseconds, and of positions that
+  // fill the tiles of the GEMM. But each item reads all of its weights, what crosses the border of a slab is multiplied
+  // twice, and there may be too few.
+  constexpr double kLeastProducts = 1 << 17;
+  const double products = static_cast<double>(images * axis[0].x_count * inner_x) *
+                          static_cast<double>(plan.ic * plan.g) * static_cast<double>(plan.rows());
+  const int64_t parts = images * plan.g;
+  const auto wanted = static_cast<int64_t>(std::min(4.0 * threads, products / kLeastProducts));
+  if (threads == 1 || items >= wanted) return;
+  const Geometry whole = *this;
+  const bool may_share = items < threads && may_share_tiles(plan);
+  shares_tiles = may_share && block_channels * plan.taps > axis[0].x_count * inner_x;
+  if (shares_tiles) return;
+  while (block_channels > few && parts * ceil_div(plan.oc, block_channels) * num_slabs < wanted) {
     block_channels = std::max(few, ceil_div(block_channels, 2));
   }
-  // Whole panels.
-  const int64_t granule = panel_height / std::gcd(panel_height, plan.taps);
-  if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
-  num_blocks = ceil_div(plan.oc, block_channels);
+  count_items(plan);
   const int64_t slabs = ceil_div(wanted, parts * num_blocks);
-  slab = std::min(slab, std::max(ceil_div(j_count, slabs), least_slab(kLeastReachesPerSlab)));
-  num_slabs = ceil_div(j_count, slab);
-  slab = ceil_div(j_count, num_slabs);
-  num_slabs = ceil_div(j_count, slab);
-  items = parts * num_blocks * num_slabs;
+  const int64_t filling = ceil_div(wide ? plan.mr : 2 * kGemmColumns, std::max<int64_t>(1, inner_x));
+  slab = std::min(slab, std::max({ceil_div(j_count, slabs), least_slab(kLeastReachesPerSlab), filling}));
+  count_items(plan);
+  constexpr double kMostInVain = 0.15;
+  const int64_t columns = axis[0].x_count * inner_x, of_slab = (slab + reach - 1) * inner_x;
+  const double multiplied = static_cast<double>(num_slabs * (wide ? of_slab : align_up(of_slab, kGemmColumns)));
+  const bool in_vain = num_slabs > whole.num_slabs && multiplied > (1 + kMostInVain) * static_cast<double>(columns);
+  if (may_share && (items < threads || in_vain)) {
+    *this = whole;
+    shares_tiles = true;
+  }
 }
 
 Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
@@ -298,7 +333,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   in_steps |= by_rows;
   panel_height = dots ? 1 : wide ? wide_height(plan) : plan.height;
   choose_depth(plan, product_of(p.src_size, p.ndims));
-  divide(plan, p, threads);
+  divide(plan, threads);
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     using Cell = Sum<T>;
@@ -326,6 +361,12 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     im2col::Parts shared, slice;
     widened = shared.add<Cell>(std::is_same_v<T, Cell> || narrow ? 0 : src_end);
     packed = shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
+    const int64_t column_tiles = ceil_div(positions, most_columns) + 1;
+    shared_products = shared.add<Cell>(shares_tiles && !direct ? column_tiles * all_rows * pitch : 0);
+    // Several ranges of rows for each thread, unless there are as many tiles of columns.
+    const int64_t row_tiles = ceil_div(3 * threads, column_tiles - 1);
+    shared_rows = std::min(tile_rows, ceil_div(all_rows, row_tiles));
+    shared_rows = std::max<int64_t>(1, shared_rows / panel_height) * panel_height;
     segments = slice.add<Segment>(tile_columns);
     constexpr int64_t kListBytes = 96 << 10, kShift = sizeof(int64_t), kRow = sizeof(Row);
     lists_taps_once = plan.taps <= kListBytes / (kRow + (vector_axis + 1) * kShift);
@@ -415,6 +456,8 @@ void Geometry::crop(const Plan& plan) {
   }
 }
 
-int64_t Geometry::num_slices(int threads) const { return std::min<int64_t>(std::max(threads, 1), items); }
+int64_t Geometry::num_slices(int threads) const {
+  return shares_tiles ? threads : std::min<int64_t>(std::max(threads, 1), items);
+}
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -88,9 +88,13 @@ struct Geometry {
   bool prefetches, prefetches_src;  // wide panels; src in place
   bool far_weights, near_src;       // weights that are not in L2; a src that stays there
   int64_t items;
+  // Items are fewer than threads: these share the tiles of one item after the other, so many rows at a time.
+  bool shares_tiles;
+  int64_t shared_rows;
 
-  // Byte offsets into the scratch: src in floats, packed weights, then slices, one per thread. In a slice:
-  size_t widened, packed, slices, slice_bytes;
+  // Byte offsets into the scratch: src in floats, packed weights, products of all tiles of an item, if they are shared,
+  // then slices, one per thread. In a slice:
+  size_t widened, packed, shared_products, slices, slice_bytes;
   size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
@@ -105,7 +109,9 @@ struct Geometry {
   int64_t wide_height(const Plan& plan) const;
   bool is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) const;
   void choose_depth(const Plan& plan, int64_t image_positions);
-  void divide(const Plan& plan, const ConvProblem& p, int threads);
+  void count_items(const Plan& plan);
+  bool may_share_tiles(const Plan& plan) const;
+  void divide(const Plan& plan, int threads);
   bool measure_dst(const ConvProblem& p);
   bool prefers_steps() const;
   void crop(const Plan& plan);

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/ranges.h"
 #include "kernels/expand/expand.h"
 #include "kernels/gemm_col2im/geometry.h"
 #include "kernels/im2col/product.h"
@@ -58,6 +59,21 @@ struct Listed {
 // Adds the products of a part to its sums, or writes them.
 template <class In>
 void add_products(const Operands<In>& operands, const Part& part, char* slice, Listed* listed);
+
+// Of a part whose tiles threads share: the slice that has its sums, and the products of all tiles.
+struct SharedPart {
+  char *slice, *products;
+};
+
+// How many ranges of tiles there are.
+int64_t num_shared_ranges(const Plan& plan, const Geometry& geometry, const Part& part);
+// Multiplies the ranges of tiles that it takes.
+template <class In>
+void multiply_shared(const Operands<In>& operands, const Part& part, const SharedPart& shared, char* slice,
+                     Ranges* ranges);
+// Adds all products, in the order in which add_products() does.
+template <class In>
+void add_shared(const Operands<In>& operands, const Part& part, const SharedPart& shared);
 
 // Writes the sums of a part to dst, with bias and activation; in steps, unless these are null.
 template <class T>

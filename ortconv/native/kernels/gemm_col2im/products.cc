@@ -28,6 +28,32 @@ struct Tile {
   int64_t first_copied;
 };
 
+// The positions of a part, counted from the first one of all that are multiplied. Tiles begin where they would in any
+// slab, so that what is added to a sum does not depend on the slabs: at multiples of their width from the origin.
+struct Columns {
+  int64_t begin, end, origin;
+};
+
+Columns columns_of(const Geometry& geo, const Part& part) {
+  const int64_t begin = (part.x_begin - geo.axis[0].x_begin) * geo.inner_x;
+  return {begin, begin + part.x_count * geo.inner_x, geo.direct ? begin : 0};
+}
+
+// The tiles of a part as threads share them: those of some rows of a tile's columns are a range.
+struct SharedTiles {
+  int64_t first_columns, num_columns;  // tiles
+  int64_t first_row, num_rows;         // the beginning of a panel; ranges
+
+  SharedTiles(const Plan& plan, const Geometry& geo, const Part& part) {
+    const Columns columns = columns_of(geo, part);
+    first_columns = (columns.begin - columns.origin) / geo.most_columns;
+    num_columns = ceil_div(columns.end - columns.origin, geo.most_columns) - first_columns;
+    const int64_t begin = part.channel * plan.taps;
+    first_row = begin / geo.panel_height * geo.panel_height;
+    num_rows = ceil_div(begin + part.channels * plan.taps - first_row, geo.shared_rows);
+  }
+};
+
 template <class In>
 class Worker {
  public:
@@ -42,7 +68,8 @@ class Worker {
     bool accumulate;
   };
 
-  Worker(const Operands<In>& operands, const Part& part, char* slice, Listed* listed)
+  // The sums are in `sums`, a slice, too.
+  Worker(const Operands<In>& operands, const Part& part, char* slice, char* sums, Listed* listed)
       : operands_(operands),
         plan_(operands.plan),
         geo_(operands.geometry),
@@ -58,7 +85,8 @@ class Worker {
         products_(at<Cell>(slice, geo_.products)),
         transposed_(at<Cell>(slice, geo_.transposed)),
         totals_(at<Cell>(slice, geo_.totals)),
-        sums_(at<Cell>(slice, geo_.sums)) {
+        sums_(at<Cell>(sums, geo_.sums)),
+        columns_(columns_of(geo_, part)) {
     if (geo_.in_dst) {
       channel_pitch_ = problem_.dst_c;
       sums_ = operands.dst + part.image * problem_.dst_n + (part.group * plan_.oc + part.channel) * channel_pitch_ +
@@ -68,6 +96,8 @@ class Worker {
   }
 
   void add_all();
+  void multiply_range(int64_t range, const SharedPart& shared);
+  void add_shared(const SharedPart& shared);
 
  private:
   void list_segments(const Tile& tile);
@@ -79,6 +109,11 @@ class Worker {
   void copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const;
   void copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
   int64_t readable_columns(const Tile& tile) const;
+  int64_t row_begin() const { return part_.channel * plan_.taps; }
+  int64_t row_end() const { return (part_.channel + part_.channels) * plan_.taps; }
+  Cell* shared_products(const SharedPart& shared, const Tile& tile) const;
+  template <class Fn>
+  void for_each_tile(int64_t begin, int64_t end, int64_t row_begin, int64_t row_end, Fn fn);
   Source source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const;
   const Cell* multiply(Tile* tile) const;
   void multiply_panels(const Tile& tile, const Source& source) const;
@@ -109,7 +144,7 @@ class Worker {
   Row* rows_;
   int64_t* shifts_;  // of each row on each axis up to the vector axis
   Cell *copy_, *products_, *transposed_, *totals_, *sums_;
-  int64_t first_position_ = 0;
+  const Columns columns_;
 };
 
 template <class In>
@@ -343,7 +378,7 @@ auto Worker<In>::transpose(const Tile& tile, const Cell* products) const -> cons
   Cell* out = products_;
   int64_t pitch = pitch_;
   if (geo_.direct) {  // every row has a slot
-    out = sums_ + (tile.row_begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - first_position_;
+    out = sums_ + (tile.row_begin - part_.channel * plan_.taps) * geo_.slot_size + tile.begin - columns_.begin;
     pitch = geo_.slot_size;
   }
   operands_.kernels.transpose.template to<Cell>()(products + tile.row_begin % geo_.panel_height, geo_.transposed_pitch,
@@ -431,7 +466,7 @@ void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& s
       continue;
     }
     // The slots are those of the taps.
-    c[r] = sums_ + channel * channel_pitch_ + tap * geo_.slot_size + tile.begin - first_position_;
+    c[r] = sums_ + channel * channel_pitch_ + tap * geo_.slot_size + tile.begin - columns_.begin;
     if (++tap == plan_.taps) tap = 0, ++channel;
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin;
@@ -596,38 +631,94 @@ int64_t Worker<In>::readable_columns(const Tile& tile) const {
   return fits ? tile.columns : (tile.columns - 1) / kGemmColumns * kGemmColumns;
 }
 
+// Calls fn(tile) for the tiles of some columns and rows from which something reaches dst.
 template <class In>
-void Worker<In>::add_all() {
-  first_position_ = (part_.x_begin - geo_.axis[0].x_begin) * geo_.inner_x;
-  const int64_t last_position = first_position_ + part_.x_count * geo_.inner_x;
-  if (!geo_.direct) std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
-  // Tiles begin where they would in any slab, so that what is added to a sum does not depend on the slabs.
-  const int64_t origin = geo_.direct ? first_position_ : 0;
+template <class Fn>
+void Worker<In>::for_each_tile(int64_t begin, int64_t end, int64_t row_begin, int64_t row_end, Fn fn) {
   Tile tile;
-  for (tile.begin = first_position_; tile.begin < last_position; tile.begin += tile.columns) {
-    const int64_t stop = origin + ((tile.begin - origin) / geo_.most_columns + 1) * geo_.most_columns;
-    tile.columns = std::min(stop, last_position) - tile.begin;
+  for (tile.begin = begin; tile.begin < end; tile.begin += tile.columns) {
+    const int64_t index = (tile.begin - columns_.origin) / geo_.most_columns;
+    tile.columns = std::min(columns_.origin + (index + 1) * geo_.most_columns, end) - tile.begin;
     tile.columns = readable_columns(tile);
     tile.copied = tile.first_copied = 0;
-    const int64_t all_rows = (part_.channel + part_.channels) * plan_.taps;
-    const int64_t height = geo_.panel_height;
-    for (tile.row_begin = part_.channel * plan_.taps; tile.row_begin < all_rows; tile.row_begin = tile.row_end) {
-      tile.row_end = std::min(tile.row_begin / height * height + geo_.tile_rows, all_rows);
-      if (!list(tile)) continue;
-      const Cell* products = multiply(&tile);
-      if (!geo_.direct) add(tile, products);
+    for (tile.row_begin = row_begin; tile.row_begin < row_end; tile.row_begin = tile.row_end) {
+      const int64_t panel = tile.row_begin / geo_.panel_height * geo_.panel_height;
+      tile.row_end = std::min(panel + geo_.tile_rows, row_end);
+      if (list(tile)) fn(&tile);
     }
   }
+}
+
+template <class In>
+void Worker<In>::add_all() {
+  if (!geo_.direct) std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
+  for_each_tile(columns_.begin, columns_.end, row_begin(), row_end(), [&](Tile* tile) {
+    const Cell* products = multiply(tile);
+    if (!geo_.direct) add(*tile, products);
+  });
+}
+
+// Where the products of a tile are among those of all: [tile of columns][row][column].
+template <class In>
+auto Worker<In>::shared_products(const SharedPart& shared, const Tile& tile) const -> Cell* {
+  const int64_t index = tile.begin / geo_.most_columns - columns_.begin / geo_.most_columns;
+  return at<Cell>(shared.products, 0) + (index * (row_end() - row_begin()) + tile.row_begin - row_begin()) * pitch_;
+}
+
+template <class In>
+void Worker<In>::multiply_range(int64_t range, const SharedPart& shared) {
+  const SharedTiles tiles(plan_, geo_, part_);
+  const int64_t columns = columns_.origin + (tiles.first_columns + range / tiles.num_rows) * geo_.most_columns;
+  const int64_t rows = tiles.first_row + range % tiles.num_rows * geo_.shared_rows;
+  for_each_tile(std::max(columns, columns_.begin), std::min(columns + geo_.most_columns, columns_.end),
+                std::max(rows, row_begin()), std::min(rows + geo_.shared_rows, row_end()), [&](Tile* tile) {
+                  if (!geo_.direct) products_ = shared_products(shared, *tile);
+                  if (geo_.by_rows) {
+                    transposed_ = at<Cell>(shared.slice, geo_.transposed) +
+                                  tile->row_begin / geo_.panel_height * geo_.panel_height - tiles.first_row;
+                  }
+                  multiply(tile);
+                });
+}
+
+template <class In>
+void Worker<In>::add_shared(const SharedPart& shared) {
+  if (geo_.direct) return;
+  std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
+  for_each_tile(columns_.begin, columns_.end, row_begin(), row_end(),
+                [&](Tile* tile) { add(*tile, shared_products(shared, *tile)); });
 }
 
 }  // namespace
 
 template <class In>
 void add_products(const Operands<In>& operands, const Part& part, char* slice, Listed* listed) {
-  Worker<In>(operands, part, slice, listed).add_all();
+  Worker<In>(operands, part, slice, slice, listed).add_all();
 }
 
-#define INSTANTIATE(In) template void add_products(const Operands<In>&, const Part&, char*, Listed*);
+int64_t num_shared_ranges(const Plan& plan, const Geometry& geo, const Part& part) {
+  const SharedTiles tiles(plan, geo, part);
+  return tiles.num_columns * tiles.num_rows;
+}
+
+template <class In>
+void multiply_shared(const Operands<In>& operands, const Part& part, const SharedPart& shared, char* slice,
+                     Ranges* ranges) {
+  Listed listed;
+  Worker<In> worker(operands, part, slice, shared.slice, &listed);
+  ranges->for_each_item([&](int64_t range) { worker.multiply_range(range, shared); });
+}
+
+template <class In>
+void add_shared(const Operands<In>& operands, const Part& part, const SharedPart& shared) {
+  Listed listed;
+  Worker<In>(operands, part, shared.slice, shared.slice, &listed).add_shared(shared);
+}
+
+#define INSTANTIATE(In)                                                                               \
+  template void add_products(const Operands<In>&, const Part&, char*, Listed*);                       \
+  template void multiply_shared(const Operands<In>&, const Part&, const SharedPart&, char*, Ranges*); \
+  template void add_shared(const Operands<In>&, const Part&, const SharedPart&);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 

@@ -73,13 +73,13 @@ std::shared_ptr<const SizedRun> ConvKernel::prepare(const Sizes& sizes, const vo
   const ConvProblem problem = problem_of(attributes_, convolution_ ? &weight_problem_ : nullptr, sizes);
   const auto run = std::make_shared<SizedRun>();
   run->y = output_dims(attributes_, problem);
-  run->is_small = is_small(direction_of(attributes_.op), problem);
   if (!convolution_) {
     run->convolution = std::make_shared<const Convolution>(dtype_, direction_of(attributes_.op), problem, nullptr,
                                                            Weights::kOfRun, ArchFlags::host(), options_);
   }
   const Convolution& convolution = convolution_ ? *convolution_ : *run->convolution;
   run->choice = convolution.choose(problem, w);
+  run->is_small = convolution.is_small(*run->choice);
   run->scratch_bytes = run->is_small ? convolution.scratch_bytes(*run->choice, 1) : 0;
   sized_runs_.insert(sizes, run);
   return run;

@@ -377,9 +377,15 @@ TEST(small_problems_stay_on_one_thread) {
   c.attributes = test::attributes(ConvOp::kConv, 1);
   c.x = {1, 1, 10};
   c.w = {1, 1, 3};
-  EXPECT(is_small(c.op(), c.problem(DataType::kFloat)), "10 elements");
+  const auto is_small = [&c](DataType dtype) {
+    const ConvProblem p = c.problem(dtype);
+    const Convolution convolution(dtype, c.op(), p, nullptr, Weights::kOfRun, ArchFlags::host());
+    return convolution.is_small(*convolution.choose(p, nullptr));
+  };
+  const DataType types[] = {DataType::kFloat, DataType::kInt32};  // whose times are estimated, and are not
+  for (const DataType dtype : types) EXPECT(is_small(dtype), "10 elements");
   c.x = {1, 1, 100000};
-  EXPECT(!is_small(c.op(), c.problem(DataType::kFloat)), "100000 elements");
+  for (const DataType dtype : types) EXPECT(!is_small(dtype), "100000 elements");
 }
 
 }  // namespace
