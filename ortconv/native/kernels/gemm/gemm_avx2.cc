@@ -17,12 +17,17 @@ constexpr int64_t kLanes = 32 / sizeof(T);
 
 // How far ahead of its use an A that no cache holds is asked for, in bytes.
 constexpr int64_t kAhead = 4096;
+// The same of B, in tiles of columns.
+constexpr int kTilesAhead = 3;
+
+// What is likely in no cache.
+enum class Far { kNone, kA, kB };
 
 // The rows of B that a sum multiplies, of a single tap.
-template <class T, bool kFar>
+template <class T, Far kWhich>
 class OneTap {
  public:
-  static constexpr bool kFarA = kFar;
+  static constexpr Far kFar = kWhich;
   OneTap(const BasicGemmArgs<T>& g, int64_t n0) : row_(g.b + *g.tap_offset + n0), ldb_(g.ldb) {}
 
   // Begins a run of evenly spaced rows and returns its length, at most `most`.
@@ -42,7 +47,7 @@ class OneTap {
 template <class T>
 class Runs {
  public:
-  static constexpr bool kFarA = false;
+  static constexpr Far kFar = Far::kNone;
   Runs(const BasicGemmArgs<T>& g, int64_t n0) : g_(g), n0_(n0), tap_(g.tap_offset), tap_left_(g.k) {
     row_ = g.b + *tap_ + n0;
   }
@@ -74,7 +79,7 @@ class Runs {
 template <class T>
 class SingleRows {
  public:
-  static constexpr bool kFarA = false;
+  static constexpr Far kFar = Far::kNone;
   SingleRows(const BasicGemmArgs<T>& g, int64_t n0) : b_(g.b + n0), tap_(g.tap_offset) {}
   int64_t begin(int64_t most) { return most; }
   const T* next() { return b_ + *tap_++; }
@@ -107,7 +112,13 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       ORTCONV_UNROLL_TWICE
       for (int64_t i = 0; i < run; ++i, a += lda) {
         const T* b = rows.next();
-        if constexpr (Rows::kFarA) _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead, _MM_HINT_T0);
+        if constexpr (Rows::kFar == Far::kA) _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead, _MM_HINT_T0);
+        if constexpr (Rows::kFar == Far::kB) {
+          ORTCONV_UNROLL
+          for (int v = 0; v < V; v += 2) {
+            _mm_prefetch(reinterpret_cast<const char*>(b + kLanes<T> * (kTilesAhead * V + v)), _MM_HINT_T0);
+          }
+        }
         // Where 16 registers cannot hold the sums, all vectors of B and a number of A, each vector is loaded when it is
         // due.
         if constexpr (R * V + V + 1 > 16) {
@@ -185,7 +196,10 @@ void multiply(const BasicGemmArgs<T>& g) {
 
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
-  if (g.taps == 1) return g.far_a ? multiply<OneTap<T, true>>(g) : multiply<OneTap<T, false>>(g);
+  if (g.taps == 1) {
+    if (g.far_b) return multiply<OneTap<T, Far::kB>>(g);
+    return g.far_a ? multiply<OneTap<T, Far::kA>>(g) : multiply<OneTap<T, Far::kNone>>(g);
+  }
   g.k == 1 ? multiply<SingleRows<T>>(g) : multiply<Runs<T>>(g);
 }
 
