@@ -218,7 +218,7 @@ def _plot(cases: Sequence[Case], path: pathlib.Path) -> None:
     axes.grid(which="both", alpha=0.2)
     axes.set_xlabel("useful operations of the shape (FLOP)")
     axes.set_ylabel("times as fast as ONNX Runtime (above 1 is faster)")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     figure.savefig(path, dpi=80, bbox_inches="tight")
     pyplot.close(figure)
 
