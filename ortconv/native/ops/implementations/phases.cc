@@ -37,9 +37,10 @@ class Phases : public PackedDirect {
     const auto chunks = static_cast<double>(ceil_div(plan.ic, plan.k_chunk));
     Work work;
     work.items = blocks;
-    double panels = 0;
+    double panels = 0, classes = 0;
     for (const GemmGroup& group : plan.groups) {
       if (group.num_taps == 0) continue;
+      classes += static_cast<double>(group.num_classes);
       const int64_t rows = plan.oc * group.num_classes, most = plan.mr;
       const int64_t whole = rows / most * most, rest = rows - whole;
       const auto used = static_cast<double>(whole + (rest == 0 ? 0 : std::max(rest, kLeastRows)));
@@ -56,9 +57,8 @@ class Phases : public PackedDirect {
     const double copies = in_place ? 1 : blocks;
     work.copied = copies * ic * static_cast<double>(geo.channel_stride);
     if (!has_constant_weights()) work.copied += weight_count(p);
-    // What is added up outside of the registers: chunks of channels, and groups of shared classes.
-    const double passes = plan.merged ? static_cast<double>(plan.groups.size()) * chunks : chunks - 1;
-    work.added = passes * blocks * columns * static_cast<double>(plan.oc * plan.num_classes);
+    // What is added up outside of the registers: chunks of channels, and classes that several groups have.
+    work.added = (plan.merged ? chunks : chunks - 1) * classes * blocks * columns * static_cast<double>(plan.oc);
     work.stored = dst_count(p);
     work.steps = copies * ic * planes * static_cast<double>(geo.image_rows * geo.batch_block) +
                  dst_rows(p) * static_cast<double>(p.oc) + static_cast<double>(plan.num_taps);
