@@ -46,7 +46,7 @@ void log_choice(const std::string& file, const std::string& node, const ConvProb
     json << separator << "{\"name\": " << quoted(each.name) << ", \"nanoseconds\": " << each.nanoseconds
          << ", \"items\": " << w.items << ", \"steps\": " << w.steps << ", \"calls\": " << w.calls
          << ", \"products\": " << w.products << ", \"copied\": " << w.copied << ", \"added\": " << w.added
-         << ", \"stored\": " << w.stored << ", \"far\": " << w.far << "}";
+         << ", \"stored\": " << w.stored << ", \"far\": " << w.far_weights + w.far << "}";
     separator = ", ";
   }
   json << "]}";

@@ -42,7 +42,8 @@ class Columns : public Direct {
     work.steps =
         groups * rows * columns / static_cast<double>(p.ker[p.ndims - 1]) + dst_rows(p) * static_cast<double>(p.oc);
     work.stored = dst_count(p);
-    work.far = far_bytes(4 * weight_count(p), 1) + far_bytes(4 * dst_count(p));
+    work.far_weights = far_bytes(4 * weight_count(p));
+    work.far = far_bytes(4 * dst_count(p));
     return work;
   }
   void pack(const void* wei) const override {

@@ -66,12 +66,12 @@ double estimate(Way way, const Work& w, DataType dtype, const ArchFlags& arch) {
   const Costs& c = (arch.avx512 ? kAvx512 : kAvx2)[static_cast<int>(way)];
   const Scale& scale = arch.avx512 ? kSame : scale_of(arch);
   const double wide = dtype == DataType::kDouble ? 2 : 1;  // vectors hold half as many doubles
-  // Bytes are counted as of floats; packed weights are.
-  constexpr double kOf16Bits = 0.6;
+  constexpr double kOf16Bits = 0.6;                        // of a float's bytes
   const double bytes = size_of(dtype) < sizeof(float) ? kOf16Bits : wide;
   const double in_vectors = c.copied * w.copied + c.added * w.added + c.stored * w.stored;
   return c.run + c.item * w.items + c.step * w.steps + c.call * w.calls +
-         c.product * w.products * wide * scale.products + in_vectors * wide * scale.vectors + c.far * w.far * bytes;
+         c.product * w.products * wide * scale.products + in_vectors * wide * scale.vectors +
+         c.far * (w.far_weights * wide + w.far * bytes);
 }
 
 }  // namespace ortconv::implementations

@@ -24,7 +24,8 @@ class DepthToSpace : public Packed<depth_to_space::make_plan, depth_to_space::sc
     work.copied = src_count(p) + (node().wei == nullptr ? weight_count(p) : 0);
     work.stored = dst_count(p);
     work.calls = dst_rows(p) * static_cast<double>(p.oc);
-    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p)) + far_bytes(4 * weight_count(p));
+    work.far_weights = far_bytes(4 * weight_count(p));
+    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }
 

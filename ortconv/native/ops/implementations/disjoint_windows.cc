@@ -53,8 +53,8 @@ class DisjointWindows
                  kCutSteps * blocks * cut_positions(p) * static_cast<double>(plan.taps / plan.row);
     constexpr double kFilled = 0.15;
     work.stored = std::min(products, dst_count(p)) + (geo.gaps ? kFilled * dst_count(p) : 0);
-    work.far = far_bytes(4 * weight_count(p), static_cast<double>(p.mb * ceil_div(positions, geo.tile))) +
-               far_bytes(4 * src_count(p), static_cast<double>(plan.num_blocks)) + far_bytes(4 * dst_count(p));
+    work.far_weights = far_bytes(4 * weight_count(p), static_cast<double>(p.mb * ceil_div(positions, geo.tile)));
+    work.far = far_bytes(4 * src_count(p), static_cast<double>(plan.num_blocks)) + far_bytes(4 * dst_count(p));
     return work;
   }
 

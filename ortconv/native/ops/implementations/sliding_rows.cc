@@ -46,8 +46,8 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
     if (!geo.direct) work.added += kPasses * dst_count(p);
     work.stored = dst_count(p);
     work.steps = src_rows(p) * static_cast<double>(p.ic) + table;
-    work.far = far_bytes(4 * static_cast<double>(plan.packed_size())) + far_bytes(4 * src_count(p)) +
-               far_bytes(4 * dst_count(p));
+    work.far_weights = far_bytes(4 * static_cast<double>(plan.packed_size()));
+    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }
 

@@ -33,7 +33,8 @@ class Filtering : public Implementation {
     work.copied = counts.source * kLanes;
     work.added = counts.results * kLanes;
     work.stored = counts.stores * kLanes;
-    work.far = counts.weights * kLanes * sizeof(float) + far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
+    work.far_weights = counts.weights * kLanes * sizeof(float);
+    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }
   void pack(const void* wei) const override {
