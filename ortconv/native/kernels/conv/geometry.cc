@@ -215,8 +215,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
   const int64_t per_thread = ceil_div(all_positions, threads);
   const int64_t cells_in_l2 = grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1);
-  const bool few_blocks = plan.g * plan.num_blocks < threads;
-  const int64_t least = few_blocks ? std::clamp(per_thread, kMinPositionsOfThreads, kMinPositions) : kMinPositions;
+  // A pool may have fewer threads than the machine.
+  const int64_t few_threads = std::min<int64_t>(threads, 8);
+  const int64_t least = plan.g * plan.num_blocks >= few_threads
+                            ? kMinPositions
+                            : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, kMinPositions);
   const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, least)));
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {

@@ -16,6 +16,8 @@ constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read wher
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
 constexpr int64_t kRowsInPlace = 4;  // most panels of rows for which src is read in place, unless it is fetched ahead
 constexpr int64_t kNearSrc = 256 << 10;  // bytes of src that stay in L2 while several panels are multiplied with them
+constexpr int kFewThreads = 8;           // items that are enough: a pool may have fewer threads than the machine
+constexpr int kMostShare = 16;           // threads, each with a slice of the scratch
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
 int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
@@ -274,7 +276,8 @@ void Geometry::divide(const Plan& plan, int threads) {
   const auto wanted = static_cast<int64_t>(std::min(4.0 * threads, products / kLeastProducts));
   if (threads == 1 || items >= wanted) return;
   const Geometry whole = *this;
-  const bool may_share = items < threads && may_share_tiles(plan);
+  const int64_t enough = std::min(threads, kFewThreads);
+  const bool may_share = items < enough && may_share_tiles(plan);
   shares_tiles = may_share && block_channels * plan.taps > axis[0].x_count * inner_x;
   if (shares_tiles) return;
   while (block_channels > few && parts * ceil_div(plan.oc, block_channels) * num_slabs < wanted) {
@@ -289,7 +292,7 @@ void Geometry::divide(const Plan& plan, int threads) {
   const int64_t columns = axis[0].x_count * inner_x, of_slab = (slab + reach - 1) * inner_x;
   const double multiplied = static_cast<double>(num_slabs * (wide ? of_slab : align_up(of_slab, kGemmColumns)));
   const bool in_vain = num_slabs > whole.num_slabs && multiplied > (1 + kMostInVain) * static_cast<double>(columns);
-  if (may_share && (items < threads || in_vain)) {
+  if (may_share && (items < enough || in_vain)) {
     *this = whole;
     shares_tiles = true;
   }
@@ -364,7 +367,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const int64_t column_tiles = ceil_div(positions, most_columns) + 1;
     shared_products = shared.add<Cell>(shares_tiles && !direct ? column_tiles * all_rows * pitch : 0);
     // Several ranges of rows for each thread, unless there are as many tiles of columns.
-    const int64_t row_tiles = ceil_div(3 * threads, column_tiles - 1);
+    const int64_t row_tiles = ceil_div(3 * std::min(threads, kMostShare), column_tiles - 1);
     shared_rows = std::min(tile_rows, ceil_div(all_rows, row_tiles));
     shared_rows = std::max<int64_t>(1, shared_rows / panel_height) * panel_height;
     segments = slice.add<Segment>(tile_columns);
@@ -457,7 +460,7 @@ void Geometry::crop(const Plan& plan) {
 }
 
 int64_t Geometry::num_slices(int threads) const {
-  return shares_tiles ? threads : std::min<int64_t>(std::max(threads, 1), items);
+  return std::min<int64_t>(std::max(threads, 1), shares_tiles ? kMostShare : items);
 }
 
 }  // namespace ortconv::kernels::gemm_col2im
