@@ -13,6 +13,9 @@ struct Parallel {
   int threads = 1;
 };
 
+// So many parts are enough, where more of them cost something: a pool may have fewer threads than it says.
+constexpr int kFewThreads = 8;
+
 // Calls fn(i) for i in [0, n).
 template <class Fn>
 void for_each(const Parallel& parallel, int64_t n, Fn fn) {

@@ -43,6 +43,15 @@ struct ConvProblem {
 // The positions from the first tap of a window to the last.
 inline int64_t kernel_extent(const ConvProblem& p, int axis) { return (p.ker[axis] - 1) * p.dilation[axis] + 1; }
 
+// How many taps there are on an axis of a transposed convolution from the first to the last by which a position of src
+// lands in dst.
+inline int64_t reaching_taps(const ConvProblem& p, int axis) {
+  const int64_t first = p.pad[axis] - (p.src_size[axis] - 1) * p.stride[axis];
+  const int64_t begin = std::max<int64_t>(0, ceil_div(first, p.dilation[axis]));
+  const int64_t end = std::min(p.ker[axis], floor_div(p.dst_size[axis] - 1 + p.pad[axis], p.dilation[axis]) + 1);
+  return std::max<int64_t>(0, end - begin);
+}
+
 // The most taps on an axis that an output of a transposed convolution sums: of its phase, and as many as src has
 // positions for.
 struct MostTaps {

@@ -152,11 +152,7 @@ void Convolution::log(const ConvChoice& choice, const Candidate& chosen, bool an
 }
 
 double Convolution::nanoseconds(const ConvChoice& choice) const {
-  if (choice.finite == nullptr) return 0;
-  for (const implementations::Estimate& each : chooser(choice).estimates(choice.simplified, {false, false})) {
-    if (each.candidate == choice.finite) return each.nanoseconds;
-  }
-  return 0;
+  return choice.finite == nullptr ? 0 : chooser(choice).nanoseconds(*choice.finite, choice.simplified);
 }
 
 bool Convolution::is_small(const ConvChoice& choice) const {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/math.h"
+#include "base/parallel.h"
 #include "kernels/conv/stages.h"
 #include "kernels/gemm/pieces.h"
 
@@ -215,8 +216,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
   const int64_t per_thread = ceil_div(all_positions, threads);
   const int64_t cells_in_l2 = grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1);
-  // A pool may have fewer threads than the machine.
-  const int64_t few_threads = std::min<int64_t>(threads, 8);
+  const int64_t few_threads = std::min(threads, kFewThreads);
   const int64_t least = plan.g * plan.num_blocks >= few_threads
                             ? kMinPositions
                             : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, kMinPositions);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/parallel.h"
 #include "kernels/im2col/product.h"
 
 namespace ortconv::kernels::gemm_col2im {
@@ -16,7 +17,6 @@ constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read wher
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
 constexpr int64_t kRowsInPlace = 4;  // most panels of rows for which src is read in place, unless it is fetched ahead
 constexpr int64_t kNearSrc = 256 << 10;  // bytes of src that stay in L2 while several panels are multiplied with them
-constexpr int kFewThreads = 8;           // items that are enough: a pool may have fewer threads than the machine
 constexpr int kMostShare = 16;           // threads, each with a slice of the scratch
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
@@ -80,14 +80,6 @@ bool share_tiles(const Plan& plan, const ConvProblem& p) {
   if (plan.rows() > kRowsInPlace * plan.mr) return true;
   const int64_t columns = align_up(p.mb * positions, kGemmColumns);
   return plan.rows() * (p.mb * kGemmColumns - columns) > kCopied * p.mb * positions;
-}
-
-// How many taps of an axis reach dst from a position, at least if positions are few.
-int64_t num_reaching(const Axis& a) {
-  const int64_t last = (a.src_size - 1) * a.stride;
-  const int64_t begin = std::clamp<int64_t>(ceil_div(a.pad - last, a.dilation), 0, a.ker);
-  const int64_t end = std::clamp<int64_t>(ceil_div(a.dst_size + a.pad, a.dilation), begin, a.ker);
-  return end - begin;
 }
 
 }  // namespace
@@ -186,7 +178,7 @@ bool Geometry::prefers_wide(const Plan& plan) const {
   return (usual - wide_products - wide_products / 5) * plan.ic > kTransposed * positions * rows;
 }
 
-int64_t Geometry::wide_height(const Plan& plan) const {
+int64_t Geometry::wide_height(const Plan& plan, const ConvProblem& p) const {
   constexpr int64_t kFew = 3;  // positions
   const int64_t usual = im2col::panel_rows(plan.ic);
   if (usual > kHeightOfFew || axis[0].x_count * inner_x > kFew) return usual;
@@ -195,11 +187,11 @@ int64_t Geometry::wide_height(const Plan& plan) const {
   constexpr double kMostSkipped = 0.3;
   double share = 1, run = 1;
   int64_t inner = 1;
-  for (int a = ndims - 1; a >= 0; --a) {
-    const int64_t reaching = num_reaching(axis[a]);
-    share *= static_cast<double>(reaching) / static_cast<double>(axis[a].ker);
-    run = std::max(run, static_cast<double>((axis[a].ker - reaching) * inner));
-    inner *= axis[a].ker;
+  for (int a = p.ndims - 1; a >= 0; --a) {
+    const int64_t reaching = reaching_taps(p, a);
+    share *= static_cast<double>(reaching) / static_cast<double>(p.ker[a]);
+    run = std::max(run, static_cast<double>((p.ker[a] - reaching) * inner));
+    inner *= p.ker[a];
   }
   const double skipped = (1 - share) * std::max(0.0, 1 - static_cast<double>(kGemmColumns) / run);
   return skipped < kMostSkipped ? kHeightOfFew : usual;
@@ -241,13 +233,20 @@ void Geometry::count_items(const Plan& plan) {
   items = images * plan.g * num_blocks * num_slabs;
 }
 
+// Of the products of all tiles of an item.
+int64_t Geometry::shared_size(const Plan& plan) const {
+  if (direct) return 0;
+  const int64_t column_tiles = ceil_div(axis[0].x_count * inner_x, most_columns) + (num_slabs > 1 ? 1 : 0);
+  return column_tiles * block_channels * plan.taps * im2col::pitch_of(tile_columns);
+}
+
 // Whether threads may share the tiles of an item: of one that takes long, nearly all of it for products, and whose
 // products the scratch has room for.
 bool Geometry::may_share_tiles(const Plan& plan) const {
   constexpr int64_t kLeastChannels = 64, kLeastProducts = 1 << 20, kMostShared = 1 << 22;
   const int64_t products = block_channels * plan.taps * axis[0].x_count * inner_x;
   return !dots && plan.ic >= kLeastChannels && !im2col::has_totals(plan.ic) && products * plan.ic >= kLeastProducts &&
-         (direct || products <= kMostShared);
+         shared_size(plan) <= kMostShared;
 }
 
 void Geometry::divide(const Plan& plan, int threads) {
@@ -334,7 +333,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   }
   by_rows = takes_steps && sums_by_rows();
   in_steps |= by_rows;
-  panel_height = dots ? 1 : wide ? wide_height(plan) : plan.height;
+  panel_height = dots ? 1 : wide ? wide_height(plan, p) : plan.height;
+  tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
   choose_depth(plan, product_of(p.src_size, p.ndims));
   divide(plan, threads);
   with_float_type(plan.dtype, [&](auto zero) {
@@ -351,7 +351,6 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
       num_zeros = last.j_count;
     }
     channel_size = zeros + num_zeros;
-    tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
     all_depth = dots || plan.ic * pitch * kCell <= 2 * kTileBytes;
     tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
@@ -364,10 +363,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     im2col::Parts shared, slice;
     widened = shared.add<Cell>(std::is_same_v<T, Cell> || narrow ? 0 : src_end);
     packed = shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
-    const int64_t column_tiles = ceil_div(positions, most_columns) + 1;
-    shared_products = shared.add<Cell>(shares_tiles && !direct ? column_tiles * all_rows * pitch : 0);
+    shared_products = shared.add<Cell>(shares_tiles ? shared_size(plan) : 0);
     // Several ranges of rows for each thread, unless there are as many tiles of columns.
-    const int64_t row_tiles = ceil_div(3 * std::min(threads, kMostShare), column_tiles - 1);
+    const int64_t column_tiles = std::max<int64_t>(1, ceil_div(positions, most_columns));
+    const int64_t row_tiles = ceil_div(3 * std::min(threads, kMostShare), column_tiles);
     shared_rows = std::min(tile_rows, ceil_div(all_rows, row_tiles));
     shared_rows = std::max<int64_t>(1, shared_rows / panel_height) * panel_height;
     segments = slice.add<Segment>(tile_columns);

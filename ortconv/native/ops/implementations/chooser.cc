@@ -11,6 +11,11 @@ Chooser::Chooser(const Node& node, std::string preferred) : node_(node), preferr
   }
 }
 
+double Chooser::nanoseconds(const Candidate& candidate, const ConvProblem& problem) const {
+  const std::optional<Work> work = candidate.implementation->work(problem);
+  return work ? estimate(candidate.entry->way, *work, node_.dtype, node_.arch) : 0;
+}
+
 std::vector<Estimate> Chooser::estimates(const ConvProblem& problem, Values values) const {
   std::vector<Estimate> found;
   for (const Candidate& candidate : candidates_) {

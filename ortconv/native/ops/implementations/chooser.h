@@ -38,6 +38,8 @@ class Chooser {
   // That of a name; null if it cannot compute the run.
   const Candidate* find(const std::string& name, const ConvProblem& problem, Values values) const;
 
+  // What a run by a candidate of this chooser is estimated to take; 0 if it cannot compute the run.
+  double nanoseconds(const Candidate& candidate, const ConvProblem& problem) const;
   // The estimates of all implementations that can compute a run, in the order of the list.
   std::vector<Estimate> estimates(const ConvProblem& problem, Values values) const;
 

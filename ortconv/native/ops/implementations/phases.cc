@@ -62,7 +62,7 @@ class Phases : public PackedDirect {
     work.stored = dst_count(p);
     work.steps = copies * ic * planes * static_cast<double>(geo.image_rows * geo.batch_block) +
                  dst_rows(p) * static_cast<double>(p.oc) + static_cast<double>(plan.num_taps);
-    const double weights = 4 * weight_count(p);
+    const double weights = (plan.in_pairs() ? 2 : 4) * weight_count(p);
     work.far_weights = far_bytes(weights, std::max(1.0, blocks / static_cast<double>(plan.g)));
     work.far = far_src + far_bytes(4 * dst_count(p));
     return work;

@@ -27,17 +27,11 @@ inline double weight_count(const ConvProblem& p) {
 inline double dst_rows(const ConvProblem& p) { return static_cast<double>(p.mb) * product(p.dst_size, p.ndims - 1); }
 inline double src_rows(const ConvProblem& p) { return static_cast<double>(p.mb) * product(p.src_size, p.ndims - 1); }
 
-// Of a transposed convolution along one axis: the positions of src with a tap that lands in dst, and the taps by which
-// they do.
+// The positions of src, along an axis of a transposed convolution, with a tap that lands in dst.
 inline double reaching_positions(const ConvProblem& p, int a) {
   const int64_t reach = (p.ker[a] - 1) * p.dilation[a];
   const int64_t begin = std::max<int64_t>(0, ceil_div(p.pad[a] - reach, p.stride[a]));
   const int64_t end = std::min(p.src_size[a], floor_div(p.dst_size[a] - 1 + p.pad[a], p.stride[a]) + 1);
-  return static_cast<double>(std::max<int64_t>(0, end - begin));
-}
-inline double reaching_taps(const ConvProblem& p, int a) {
-  const int64_t begin = std::max<int64_t>(0, ceil_div(p.pad[a] - (p.src_size[a] - 1) * p.stride[a], p.dilation[a]));
-  const int64_t end = std::min(p.ker[a], floor_div(p.dst_size[a] - 1 + p.pad[a], p.dilation[a]) + 1);
   return static_cast<double>(std::max<int64_t>(0, end - begin));
 }
 

@@ -40,7 +40,7 @@ class Tapwise : public PackedDirect {
     work.copied = src_count(p);
     work.stored = groups * static_cast<double>(p.mb) * classes * columns;
     work.steps = dst_rows(p) * static_cast<double>(p.oc);
-    work.far_weights = far_bytes(4 * weight_count(p));
+    work.far_weights = far_bytes((in_pairs ? 2 : 4) * weight_count(p));
     work.far = far_bytes(4 * dst_count(p)) + far_bytes(4 * src_count(p));
     return work;
   }

@@ -34,9 +34,13 @@ class Tiles : public Implementation {
     }
     const auto images = static_cast<double>(p.mb);
     double positions = 1, taps = 1;
-    for (int a = 0; a < p.ndims; ++a) positions *= reaching_positions(p, a), taps *= reaching_taps(p, a);
+    for (int a = 0; a < p.ndims; ++a) {
+      positions *= reaching_positions(p, a);
+      taps *= static_cast<double>(reaching_taps(p, a));
+    }
     const double tiles = images * std::ceil(positions / 256);  // each of an image, and packs the weights
-    const double columns = oc * taps, rows = columns / std::max(1.0, reaching_taps(p, p.ndims - 1));
+    const double columns = oc * taps,
+                 rows = columns / static_cast<double>(std::max<int64_t>(1, reaching_taps(p, p.ndims - 1)));
     work.products = groups * images * rounded_up(positions, 4) * rounded_up(columns, 16) * ic;
     work.copied = groups * ic * (images * positions * std::ceil(columns / 512) + columns * tiles);
     work.added = groups * images * positions * columns * (1 + std::ceil(ic / 256));
@@ -65,7 +69,7 @@ class Tiles : public Implementation {
                               ? static_cast<double>(p.src_size[a]) + (of_tile - 1) * static_cast<double>(p.stride[a])
                               : static_cast<double>(p.src_size[a]) + of_tile - 1;
       taps *= std::min({static_cast<double>(p.ker[a]), std::ceil(span / static_cast<double>(p.dilation[a])),
-                        node_.op == kernels::Op::kConv ? HUGE_VAL : reaching_taps(p, a)});
+                        node_.op == kernels::Op::kConv ? HUGE_VAL : static_cast<double>(reaching_taps(p, a))});
       inner *= size;
     }
     return taps;

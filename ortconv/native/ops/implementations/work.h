@@ -12,8 +12,8 @@ struct Work {
   double copied = 0;  // numbers of operands that are written first: a copy of src with zeros around it, packed weights
   double added = 0;   // partial sums that are added in memory
   double stored = 0;  // numbers of dst that are written
-  // Bytes that are read from or written to beyond the L2 cache: of weights, which are packed as floats unless they are
-  // doubles; and of src and dst, as if these were floats.
+  // Bytes that are read from or written to beyond the L2 cache: of weights, as they are packed, though of
+  // doubles as if these were floats; and of src and dst, as if these were floats.
   double far_weights = 0, far = 0;
 };
 
