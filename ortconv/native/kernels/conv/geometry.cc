@@ -17,9 +17,8 @@ constexpr int64_t kWeightBytes = 512 << 10;     // packed weights of one work it
 constexpr int64_t kTileBytes = 24 << 10;        // sums of one tile, meant to stay in L1
 // Tiles of few rows are computed so fast that more columns pay.
 constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
-// A larger dst is written past the caches: it would evict what is still needed. The limit is lower where rows of dst
-// are whole cache lines: streaming them costs less, and channels, often a power of two apart, would evict each other.
-constexpr int64_t kStreamBytes = 2 << 20, kStreamLineBytes = 1 << 20;
+// A larger dst is written past the caches: it would evict what is still needed.
+constexpr int64_t kStreamBytes = 1 << 20;
 // Fewest positions of a block: with fewer, reading the weights again costs more than a copy of src in L2 gains. And
 // where there would be fewer blocks than threads.
 constexpr int64_t kMinPositions = 256, kMinPositionsOfThreads = 64;
@@ -137,8 +136,11 @@ MetTaps met_taps(const ConvProblem& p) {
 }
 
 Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_cached) {
-  int64_t dst_bytes = problem.mb * problem.oc * static_cast<int64_t>(element_bytes);
-  for (int a = 0; a < problem.ndims; ++a) dst_bytes *= problem.dst_size[a];
+  const int last = problem.ndims - 1;
+  const int64_t row_bytes = problem.dst_size[last] * static_cast<int64_t>(element_bytes);
+  if (problem.dst_x[last] != 1 || row_bytes % 64 != 0) return Store::kCached;
+  int64_t dst_bytes = problem.mb * problem.oc * row_bytes;
+  for (int a = 0; a < last; ++a) dst_bytes *= problem.dst_size[a];
   return dst_bytes > most_cached ? Store::kStream : Store::kCached;
 }
 
@@ -261,8 +263,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
 
   part_stride = planes * plane_size * kPartChannels;
 
-  const bool whole_lines = problem.dst_x[last] == 1 && problem.dst_size[last] * plan.element_bytes % 64 == 0;
-  store = store_of(plan.element_bytes, problem, whole_lines ? kStreamLineBytes : kStreamBytes);
+  store = store_of(plan.element_bytes, problem, kStreamBytes);
 
   // Tiles: wide, since long runs of dst are cheaper to write, but their sums should stay in L1.
   const int64_t unit_rows = plan.units.front().num_classes;

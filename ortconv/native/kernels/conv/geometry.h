@@ -66,7 +66,8 @@ struct Geometry {
   Geometry(const Plan& plan, const ConvProblem& problem, int threads);
 };
 
-// Whether dst should go past the caches, which are to hold at most so many bytes of it.
+// Whether dst should go past the caches, which are to hold at most so many bytes of it. Never where its rows are not
+// whole cache lines: writing the ends of rows into the caches and the rest past them takes up to three times as long.
 Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_cached);
 
 // Whether a copy of src would not pay, since it would be read only once: by a single tap, or because one call sums the
