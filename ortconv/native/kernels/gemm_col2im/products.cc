@@ -96,7 +96,6 @@ class Worker {
   void add_some(const Row& row, const Cell* in, Cell* sums) const;
   void add_lines(const int64_t* shifts, const Cell* in, int64_t length, Cell* out) const;
   void add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length, Cell* out) const;
-  void add_row(const Cell* in, int64_t length, Cell* out) const;
 
   const Operands<In>& operands_;
   const Plan& plan_;
@@ -502,24 +501,21 @@ void Worker<In>::multiply_columns(const BasicGemmArgs<Cell, B>& all) const {
   for (int64_t r = 0; r < args.rows; ++r) std::copy_n(rest[r], rest_columns, out[r] + whole);
 }
 
-template <class In>
-void Worker<In>::add_row(const Cell* in, int64_t length, Cell* out) const {
-  constexpr int64_t kLong = 32;
-  if (length >= kLong) {
-    operands_.kernels.activate.template add_residual<Cell>(nullptr, length, in, out);
-  } else {
-    for (int64_t i = 0; i < length; ++i) out[i] += in[i];
-  }
-}
-
 // Adds to the same positions of the segments [begin, end).
 template <class In>
 void Worker<In>::add_segments(const Cell* in, const Segment* begin, const Segment* end, int64_t length,
                               Cell* out) const {
-  if (length <= kShort) {
-    kAddShort<Cell>[static_cast<size_t>(length)](in, begin, end, out);
-  } else {
-    for (const Segment* s = begin; s != end; ++s) add_row(in + s->column, length, out + s->offset);
+  if (length <= kShort) return kAddShort<Cell>[static_cast<size_t>(length)](in, begin, end, out);
+  for (const Segment *s = begin, *next; s != end; s = next) {
+    // Those that follow each other evenly, at once.
+    next = s + 1;
+    const int64_t in_step = next == end ? 0 : next->column - s->column;
+    const int64_t out_step = next == end ? 0 : next->offset - s->offset;
+    while (next != end && next->column - next[-1].column == in_step && next->offset - next[-1].offset == out_step) {
+      ++next;
+    }
+    operands_.kernels.add_rows.template run<Cell>(
+        {next - s, length, in + s->column, in_step, out + s->offset, out_step});
   }
 }
 
@@ -567,7 +563,7 @@ void Worker<In>::add_some(const Row& row, const Cell* in, Cell* sums) const {
   for (const Segment* s = segments_; s != end; ++s) {
     const int64_t first = s->at[v] + shifts[v];
     const int64_t from = std::max<int64_t>(0, -first), to = std::min(s->length, all - first);
-    if (from < to && is_inside(*s, shifts, v)) add_row(in + s->column + from, to - from, sums + s->offset + from);
+    if (from < to && is_inside(*s, shifts, v)) add_segments(in + from, s, s + 1, to - from, sums + from);
   }
 }
 
@@ -583,8 +579,7 @@ void Worker<In>::add(const Tile& tile, const Cell* products) const {
     } else if (row.meets == Meets::kAll && listed_.even_length > 0) {
       add_segments(in, segments_, end, listed_.even_length, sums + row.offset);
     } else if (row.meets == Meets::kAll) {
-      for (const Segment* s = segments_; s != end; ++s)
-        add_row(in + s->column, s->length, sums + row.offset + s->offset);
+      for (const Segment* s = segments_; s != end; ++s) add_segments(in, s, s + 1, s->length, sums + row.offset);
     }
   });
 }

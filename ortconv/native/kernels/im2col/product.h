@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/math.h"
+#include "kernels/add_rows/add_rows.h"
 #include "kernels/conv/conv.h"
 #include "kernels/conv/plan.h"
 #include "kernels/dots/dots.h"
@@ -71,6 +72,7 @@ struct Kernels {
   const DotsKernel& dots;
   const TransposeKernel& transpose;
   const ToFloatKernel& widen;
+  const AddRowsKernel& add_rows;
   const EpilogueKernel& activate;
 
   explicit Kernels(const ArchFlags& arch)
@@ -80,6 +82,7 @@ struct Kernels {
         dots(get_dots_kernel(arch)),
         transpose(get_transpose_kernel(arch)),
         widen(get_to_float_kernel(arch)),
+        add_rows(get_add_rows_kernel(arch)),
         activate(get_epilogue_kernel(arch)) {}
 
   // out[i] = in[i * step], without a library call for a few numbers, which it would slow down.
