@@ -2,6 +2,7 @@
 
 #include "base/ranges.h"
 #include "kernels/gemm_col2im/item.h"
+#include "kernels/gemm_col2im/lists.h"
 #include "kernels/gemm_col2im/steps.h"
 
 namespace ortconv::kernels::gemm_col2im {
@@ -48,6 +49,7 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
   const void* weights = plan.packed.empty() ? shared + geo.packed
                         : geo.wide          ? plan.wide(geo.panel_height)
                                             : plan.packed.as<const void>();
+  const std::shared_ptr<const TileLists> lists = geo.has_one_tile ? plan.lists(geo) : nullptr;
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     using Cell = Sum<T>;
@@ -61,7 +63,8 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
                                   im2col::Kernels<In>(plan.arch),
                                   in,
                                   static_cast<const Cell*>(weights),
-                                  static_cast<Cell*>(dst)};
+                                  static_cast<Cell*>(dst),
+                                  lists.get()};
       const std::shared_ptr<const StepLists> steps =
           geo.in_steps ? plan.steps(geo, geo.together(bias != nullptr)) : nullptr;
       const int64_t slices = geo.num_slices(parallel.threads);

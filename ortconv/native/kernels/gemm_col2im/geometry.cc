@@ -372,6 +372,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     segments = slice.add<Segment>(tile_columns);
     constexpr int64_t kListBytes = 96 << 10, kShift = sizeof(int64_t), kRow = sizeof(Row);
     lists_taps_once = plan.taps <= kListBytes / (kRow + (vector_axis + 1) * kShift);
+    constexpr int64_t kManyTaps = 8;
+    has_one_tile = lists_taps_once && !direct && plan.taps >= kManyTaps && num_slabs == 1 &&
+                   positions <= most_columns && axis[0].x_count * inner_x > 0;
     rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
     shifts = slice.add<int64_t>((lists_taps_once ? plan.taps : tile_rows) * (vector_axis + 1));
     src = slice.add<Cell>(dots ? 0 : (all_depth ? plan.ic : depth) * pitch);

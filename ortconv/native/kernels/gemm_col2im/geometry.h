@@ -67,6 +67,7 @@ struct Geometry {
   int64_t most_columns;                // positions of a tile
   int64_t tile_columns, tile_rows;     // room for so many
   bool lists_taps_once;                // for every tile
+  bool has_one_tile;                   // of positions, in every part, and many taps: it is listed before the run
   bool all_depth;                      // the copy of a tile of src has all src channels
   bool narrow;                         // src of 16 bits is widened as it is read or copied, not before
   bool reads_in_place;                 // src, where whole vectors do not go beyond its end

@@ -17,7 +17,11 @@ struct Part {
   int64_t x_begin, x_count;  // positions of the first axis that reach the slab
 };
 
-// What the products read: src, which may have been widened, and packed weights.
+struct Listed;
+struct TileLists;
+
+// What the products read: src, which may have been widened, and packed weights. lists: of the only tile, if it is
+// listed before the run.
 template <class In>
 struct Operands {
   const Plan& plan;
@@ -27,6 +31,7 @@ struct Operands {
   const In* src;
   const Sum<In>* packed;
   Sum<In>* dst;  // where its numbers are those of sums
+  const TileLists* lists;
 };
 
 // What is written, and how; bias may be null.
@@ -47,14 +52,6 @@ X* at(char* slice, size_t offset) {
 }
 
 Part part_of(const Plan& plan, const Geometry& geometry, int64_t item);
-
-// The tile whose segments and taps a slice lists; parts of the next group or image often have the same.
-struct Listed {
-  int64_t begin = -1, columns, j_begin;
-  int64_t num_segments;
-  int64_t even_length;       // of all segments; zero where they differ or begin at different positions
-  bool any_meets, all_meet;  // something
-};
 
 // Adds the products of a part to its sums, or writes them.
 template <class In>

@@ -18,6 +18,7 @@ namespace ortconv::kernels::gemm_col2im {
 
 struct Geometry;
 struct StepLists;
+struct TileLists;
 
 struct Plan {
   DataType dtype;
@@ -42,6 +43,8 @@ struct Plan {
 
   // The steps that write so many channels of dst. They are listed when they are not those of the last call.
   std::shared_ptr<const StepLists> steps(const Geometry& geometry, int64_t channels) const;
+  // Where the products of the only tile of every part go, listed likewise.
+  std::shared_ptr<const TileLists> lists(const Geometry& geometry) const;
 
   static constexpr int kNumWide = 4;
 
@@ -53,6 +56,7 @@ struct Plan {
   mutable Wide wide_[kNumWide];
   mutable std::mutex listing_;
   mutable std::shared_ptr<const StepLists> steps_;
+  mutable std::shared_ptr<const TileLists> lists_;
 };
 
 // Rows of wide panels: as im2col::panel_rows() has them, or for few positions as many as the GEMM has sums of one. The

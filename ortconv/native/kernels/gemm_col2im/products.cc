@@ -3,6 +3,7 @@
 
 #include "kernels/gemm_col2im/add.h"
 #include "kernels/gemm_col2im/item.h"
+#include "kernels/gemm_col2im/lists.h"
 #include "kernels/gemm_col2im/tiles.h"
 #include "kernels/gemm_col2im/walk.h"
 
@@ -45,15 +46,18 @@ class Worker {
         listed_(*listed),
         pitch_(pitch_of(geo_.tile_columns)),
         channel_pitch_(geo_.channel_size),
-        segments_(at<Segment>(slice, geo_.segments)),
-        rows_(at<Row>(slice, geo_.rows)),
-        shifts_(at<int64_t>(slice, geo_.shifts)),
+        room_{at<Segment>(slice, geo_.segments), at<Row>(slice, geo_.rows), at<int64_t>(slice, geo_.shifts)},
         copy_(at<Cell>(slice, geo_.src)),
         products_(at<Cell>(slice, geo_.products)),
         transposed_(at<Cell>(slice, geo_.transposed)),
         totals_(at<Cell>(slice, geo_.totals)),
         sums_(at<Cell>(sums, geo_.sums)),
         columns_(columns_of(geo_, part)) {
+    use(room_);
+    if (const TileLists* lists = operands.lists) {
+      segments_ = lists->segments.data(), rows_ = lists->rows.data(), shifts_ = lists->shifts.data();
+      listed_ = lists->listed;
+    }
     if (geo_.in_dst) {
       channel_pitch_ = problem_.dst_c;
       sums_ = operands.dst + part.image * problem_.dst_n + (part.group * plan_.oc + part.channel) * channel_pitch_ +
@@ -67,9 +71,8 @@ class Worker {
   void add_shared(const SharedPart& shared);
 
  private:
-  void list_segments(const Tile& tile);
-  void list_rows(const Tile& tile);
   bool list(const Tile& tile);
+  void use(const ListRoom& room) { segments_ = room.segments, rows_ = room.rows, shifts_ = room.shifts; }
   template <class Fn>
   void for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const;
   bool meets_nothing(const Tile& tile, int64_t begin, int64_t end) const;
@@ -106,90 +109,19 @@ class Worker {
   const int64_t pitch_;
   int64_t channel_pitch_;  // of sums
   const In* src_;
-  Segment* segments_;
-  Row* rows_;
-  int64_t* shifts_;  // of each row on each axis up to the vector axis
+  const ListRoom room_;  // for what is not listed before
+  const Segment* segments_;
+  const Row* rows_;
+  const int64_t* shifts_;
   Cell *copy_, *products_, *transposed_, *totals_, *sums_;
   const Columns columns_;
 };
-
-template <class In>
-void Worker<In>::list_segments(const Tile& tile) {
-  const int v = geo_.vector_axis;
-  listed_.num_segments = 0;
-  for_each_run(geo_, v, geo_.unit, tile.begin, tile.begin + tile.columns,
-               [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
-                 Segment& s = segments_[listed_.num_segments++];
-                 s.column = column, s.length = length, s.offset = 0;
-                 for (int a = 0; a <= v; ++a) {
-                   s.at[a] = x[a] + geo_.axis[a].x_begin - (a == 0 ? part_.j_begin : 0);
-                   s.offset = a == 0 ? s.at[a] : s.offset * geo_.axis[a].j_count + s.at[a];
-                 }
-                 s.offset = s.offset * geo_.unit + rest;
-                 s.at[v] = s.at[v] * geo_.unit + rest;
-               });
-  const auto same = [&](const Segment& s) { return s.length == segments_->length && s.at[v] == segments_->at[v]; };
-  listed_.even_length = std::all_of(segments_, segments_ + listed_.num_segments, same) ? segments_->length : 0;
-}
-
-// Lists the taps of the rows of a tile: all taps once, if there are few, else one by one.
-template <class In>
-void Worker<In>::list_rows(const Tile& tile) {
-  const int v = geo_.vector_axis;
-  int64_t low[kMaxAxes], high[kMaxAxes], j_count[kMaxAxes];
-  for (int a = 0; a <= v; ++a) {
-    const Axis& axis = geo_.axis[a];
-    low[a] = axis.x_begin, high[a] = axis.x_begin + axis.x_count - 1, j_count[a] = axis.j_count;
-  }
-  low[0] = geo_.axis[0].x_begin + tile.begin / geo_.inner_x - part_.j_begin;
-  high[0] = geo_.axis[0].x_begin + (tile.begin + tile.columns - 1) / geo_.inner_x - part_.j_begin;
-  j_count[0] = part_.j_count;
-  Taps taps(geo_, geo_.lists_taps_once ? 0 : tile.row_begin % plan_.taps);
-  const int64_t count = geo_.lists_taps_once ? plan_.taps : tile.row_end - tile.row_begin;
-  listed_.any_meets = false, listed_.all_meet = true;
-  // Of the axes up to one.
-  struct Outer {
-    int64_t slot, shift;
-    Meets meets;
-  } outer[kMaxAxes + 1];
-  outer[0] = {0, 0, Meets::kAll};
-  for (int64_t i = 0, changed = 0; i < count; ++i) {
-    Row& row = rows_[i];
-    for (int a = static_cast<int>(changed); a < geo_.ndims; ++a) {
-      const Axis& axis = geo_.axis[a];
-      const int64_t q = taps[a].q;
-      Outer next = outer[a];
-      next.slot = next.slot * axis.slots + taps[a].slot;
-      if (taps[a].slot >= axis.slots) next.meets = Meets::kNothing;
-      if (a <= v) {
-        next.shift = a == 0 ? q : next.shift * axis.j_count + q;
-        if (high[a] + q < 0 || low[a] + q >= j_count[a]) {
-          next.meets = Meets::kNothing;
-        } else if ((low[a] + q < 0 || high[a] + q >= j_count[a]) && next.meets == Meets::kAll) {
-          next.meets = Meets::kSome;
-        }
-      }
-      outer[a + 1] = next;
-    }
-    row.meets = outer[geo_.ndims].meets;
-    int64_t* shifts = shifts_ + i * (v + 1);
-    for (int a = 0; a < v; ++a) shifts[a] = taps[a].q;
-    shifts[v] = taps[v].q * geo_.unit;
-    row.offset = outer[geo_.ndims].slot * geo_.slot_size + outer[geo_.ndims].shift * geo_.unit;
-    listed_.any_meets |= row.meets != Meets::kNothing;
-    listed_.all_meet &= row.meets != Meets::kNothing;
-    changed = taps.advance();
-  }
-}
 
 // Lists what the tile needs that is not listed yet. False where no row of it meets anything.
 template <class In>
 bool Worker<In>::list(const Tile& tile) {
   if (geo_.direct) return true;
-  const bool same = listed_.begin == tile.begin && listed_.columns == tile.columns && listed_.j_begin == part_.j_begin;
-  if (!same) list_segments(tile);
-  if (!same || !geo_.lists_taps_once) list_rows(tile);
-  listed_.begin = tile.begin, listed_.columns = tile.columns, listed_.j_begin = part_.j_begin;
+  if (list_tile(plan_, geo_, part_, tile, room_, &listed_)) use(room_);
   return listed_.any_meets;
 }
 

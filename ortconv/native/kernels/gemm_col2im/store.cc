@@ -370,7 +370,9 @@ void Store<T>::store_slot(int along, const Lines& lines, int64_t count, int64_t 
 template <class T>
 void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[line_];
-  const int64_t start = residue_[0], step = axis.by_tap ? axis.dilation % axis.stride : axis.step;
+  // From slot to slot; of a single one it does not matter.
+  const int64_t start = residue_[0];
+  const int64_t step = axis.slots == 1 ? axis.stride : axis.by_tap ? axis.dilation % axis.stride : axis.step;
   if (geo_.slot_size == 1 && axis.in_order() && axis.dst_x == 1) {  // a single j
     const int64_t before = std::min(axis.slots, axis.stride - start);
     store_run(sums_ + sums, dst_ + line + start, std::min(before, length(line_) - start), first, last);
@@ -389,10 +391,13 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
       const int64_t left = length(line_) - j * axis.stride;
       T* out = dst_ + c * dst_c_ + line + j * axis.stride * axis.dst_x;
       int64_t residue = start;
-      for (int64_t slot = 0; slot < axis.slots; ++slot, in += geo_.slot_size) {
-        if (residue < left) out[residue * axis.dst_x] = with_bias<T>(*in, add);
-        residue += step;
-        if (residue >= axis.stride) residue -= axis.stride;
+      for (int64_t slot = 0, count; slot < axis.slots; slot += count) {  // until the residues begin again
+        count = std::min(axis.slots - slot, ceil_div(axis.stride - residue, step));
+        const int64_t inside = std::clamp<int64_t>(ceil_div(left - residue, step), 0, count);
+        T* to = out + residue * axis.dst_x;
+        for (int64_t i = 0; i < inside; ++i, to += step * axis.dst_x) *to = with_bias<T>(in[i * geo_.slot_size], add);
+        in += count * geo_.slot_size;
+        residue += count * step - axis.stride;
       }
     }
   }
