@@ -15,9 +15,9 @@ constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src,
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
-constexpr int64_t kRowsInPlace = 4;  // most panels of rows for which src is read in place, unless it is fetched ahead
-constexpr int64_t kNearSrc = 256 << 10;  // bytes of src that stay in L2 while several panels are multiplied with them
-constexpr int kMostShare = 16;           // threads, each with a slice of the scratch
+constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src does not pay in any case
+constexpr int64_t kNearSrc = 256 << 10;    // bytes of src that stay in L2 while several panels are multiplied with them
+constexpr int kMostShare = 16;             // threads, each with a slice of the scratch
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
 int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
@@ -77,7 +77,7 @@ bool share_tiles(const Plan& plan, const ConvProblem& p) {
   constexpr int64_t kSmall = 12, kCopied = 36;  // positions; products that take as long as copying a number
   const int64_t positions = product_of(p.src_size, p.ndims);
   if (p.mb == 1 || positions > kSmall) return false;
-  if (plan.rows() > kRowsInPlace * plan.mr) return true;
+  if (plan.rows() > kFewPanels * plan.mr) return true;
   const int64_t columns = align_up(p.mb * positions, kGemmColumns);
   return plan.rows() * (p.mb * kGemmColumns - columns) > kCopied * p.mb * positions;
 }
@@ -198,13 +198,16 @@ int64_t Geometry::wide_height(const Plan& plan, const ConvProblem& p) const {
 }
 
 // Whether rows of src, of so many bytes, are read in place by a GEMM that does not fetch their next columns. For many
-// rows of weights a copy pays: its rows are near each other and aligned. So it does where rows evict each other. Many
-// short rows of a far src are fetched ahead only where they are read one after the other, for a copy.
+// rows of weights a copy pays where src has many channels, which is where it fills L1, or few positions: its rows are
+// near each other and aligned. So it does where rows evict each other. Many short rows of a far src are fetched ahead
+// only where they are read one after the other, for a copy.
 bool Geometry::is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) const {
   constexpr int64_t kPage = 4096, kFar = 4 << 20, kFarthest = 8 << 20, kShortRow = 2048, kManyRows = 96;
+  constexpr int64_t kPanels = 8, kFewChannels = 128, kManyPositions = 64;
   if (row % kPage == 0) return false;
+  if (plan.ic <= kFewChannels && axis[0].x_count * inner_x >= kManyPositions) return true;
   const bool scattered = row < kShortRow && plan.ic > kManyRows;
-  const int64_t panels = !scattered || bytes <= kFar ? kRowsInPlace : bytes <= kFarthest ? 2 : 1;
+  const int64_t panels = !scattered || bytes <= kFar ? kPanels : bytes <= kFarthest ? 2 : 1;
   return plan.rows() <= panels * plan.mr;
 }
 
@@ -212,8 +215,7 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   // Long calls, as each loads and stores its sums, where they read strips. Else what they read is to stay in L1 for the
   // next call; and what is added to totals is as long as in im2col.
   constexpr int64_t kMostDepth = 1024;
-  const bool in_strips =
-      !wide && !reads_in_place && plan.rows() > kRowsInPlace * plan.mr && !im2col::has_totals(plan.ic);
+  const bool in_strips = !wide && !reads_in_place && plan.rows() > kFewPanels * plan.mr && !im2col::has_totals(plan.ic);
   // Where src is read in place from beyond L2, a few rows at a time: more are no faster, fewer make the error larger.
   constexpr int64_t kDepthInPlace = 64, kShallow = 40;
   const bool few =
