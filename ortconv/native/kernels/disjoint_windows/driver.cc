@@ -234,29 +234,25 @@ void Worker<T>::list_places(int64_t begin, int64_t count) {
 // Copies what lies in dst of the windows of a position, the one with this index in the tile.
 template <class T>
 void Worker<T>::copy_cut(int64_t position, int64_t index) {
-  int64_t y[kMaxSpatial], place = 0;
+  int64_t begin[kMaxSpatial], end[kMaxSpatial], k[kMaxSpatial], place = 0;  // taps of each axis that lie in dst
   for (int64_t a = last_, rest = position; a >= 0; --a) {
-    y[a] = window_begin(static_cast<int>(a), rest % p_.src_size[a]);
+    const int64_t y = window_begin(static_cast<int>(a), rest % p_.src_size[a]);
     rest /= p_.src_size[a];
-    place += y[a] * p_.dst_x[a];
+    place += y * p_.dst_x[a];
+    k[a] = begin[a] = ceil_div(std::max<int64_t>(0, -y), p_.dilation[a]);
+    end[a] = std::min(p_.ker[a], ceil_div(p_.dst_size[a] - y, p_.dilation[a]));
+    if (begin[a] >= end[a]) return;
   }
-  int64_t begin = 0, end = plan_.row;
-  if (row_axis_ < last_) begin = std::max<int64_t>(0, -y[last_]), end = std::min(end, p_.dst_size[last_] - y[last_]);
-  if (begin >= end) return;
-  for (int64_t row = 0; row < num_rows(); ++row) {
-    bool inside = true;
-    for (int64_t a = row_axis_, rest = row; a >= 0; --a) {
-      const int64_t at = y[a] + rest % p_.ker[a] * p_.dilation[a];
-      inside &= at >= 0 && at < p_.dst_size[a];
-      rest /= p_.ker[a];
-    }
-    if (!inside) continue;
-    const T* in = values_ + index * plan_.pitch() + row * plan_.row + begin;
-    T* out = dst_ + place + offsets_[row] + begin;
-    for (int64_t c = 0; c < channels_; ++c) {
-      const Cell bias = left_ == nullptr ? -Cell() : left_[c];
-      copy_row(in + c * plan_.taps, end - begin, bias, out + c * p_.dst_c);
-    }
+  const bool rows_are_axes = row_axis_ < last_;
+  const int64_t first = rows_are_axes ? begin[last_] : 0, length = rows_are_axes ? end[last_] - first : plan_.row;
+  const T* in = values_ + index * plan_.pitch() + first;
+  T* out = dst_ + place + first;
+  const auto copy = kCopyChannels<T>[static_cast<size_t>(length <= kShort ? length : 0)];
+  for (int changed = 0; changed >= 0;) {
+    int64_t row = 0;
+    for (int a = 0; a <= row_axis_; ++a) row = row * p_.ker[a] + k[a];
+    copy({in + row * plan_.row, plan_.taps, channels_, length, left_, out + offsets_[row], p_.dst_c});
+    for (changed = row_axis_; changed >= 0 && ++k[changed] == end[changed]; --changed) k[changed] = begin[changed];
   }
 }
 

@@ -50,13 +50,46 @@ void copy_rows(const Rows<T>& r) {
   }
 }
 
-template <class T, int... kLengths>
-constexpr auto copy_functions(std::integer_sequence<int, kLengths...>) {
-  using Copy = void (*)(const Rows<T>&);
-  return std::array<Copy, sizeof...(kLengths)>{copy_rows<kLengths, T>...};
-}
-constexpr int kShort = 24;  // taps of a row
+// Of one row, or a part of it, in some channels.
 template <class T>
-constexpr auto kCopyRows = copy_functions<T>(std::make_integer_sequence<int, kShort + 1>());
+struct Channels {
+  const T* in;
+  int64_t in_step, channels, length;
+  const Sum<T>* bias;  // may be null; as above
+  T* dst;
+  int64_t dst_step;
+};
+
+// kLength taps of each channel; any number if it is 0.
+template <int kLength, class T>
+void copy_channels(const Channels<T>& r) {
+  const T* in = r.in;
+  T* out = r.dst;
+  for (int64_t c = 0; c < r.channels; ++c, in += r.in_step, out += r.dst_step) {
+    const Sum<T> bias = r.bias == nullptr ? -Sum<T>() : r.bias[c];
+    if constexpr (kLength == 0) {
+      copy_row(in, r.length, bias, out);
+    } else {
+      T taps[kLength];
+      for (int k = 0; k < kLength; ++k) taps[k] = with_bias<T>(in[k], bias);
+      for (int k = 0; k < kLength; ++k) out[k] = taps[k];
+    }
+  }
+}
+
+constexpr int kShort = 24;  // taps of a row
+template <class T, int... kLengths>
+constexpr auto row_functions(std::integer_sequence<int, kLengths...>) {
+  return std::array<void (*)(const Rows<T>&), sizeof...(kLengths)>{copy_rows<kLengths, T>...};
+}
+template <class T, int... kLengths>
+constexpr auto channel_functions(std::integer_sequence<int, kLengths...>) {
+  return std::array<void (*)(const Channels<T>&), sizeof...(kLengths)>{copy_channels<kLengths, T>...};
+}
+// By length; the first ones take any.
+template <class T>
+constexpr auto kCopyRows = row_functions<T>(std::make_integer_sequence<int, kShort + 1>());
+template <class T>
+constexpr auto kCopyChannels = channel_functions<T>(std::make_integer_sequence<int, kShort + 1>());
 
 }  // namespace ortconv::kernels::disjoint_windows
