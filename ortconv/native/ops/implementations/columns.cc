@@ -38,9 +38,9 @@ class Columns : public Direct {
     // Columns that lie apart in dst are added one by one.
     constexpr double kApart = 2;
     const bool lie_together = p.dilation[p.ndims - 1] == 1;
-    work.added = (lie_together ? 1 : kApart) * groups * rows * columns;
-    work.steps =
-        groups * rows * columns / static_cast<double>(p.ker[p.ndims - 1]) + dst_rows(p) * static_cast<double>(p.oc);
+    const double landing = landing_share(p) * groups * rows * columns;
+    work.added = (lie_together ? 1 : kApart) * landing;
+    work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + dst_rows(p) * static_cast<double>(p.oc);
     work.stored = dst_count(p);
     work.far_weights = far_bytes(4 * weight_count(p));
     work.far = far_bytes(4 * dst_count(p));

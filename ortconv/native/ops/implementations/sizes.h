@@ -35,6 +35,21 @@ inline double reaching_positions(const ConvProblem& p, int a) {
   return static_cast<double>(std::max<int64_t>(0, end - begin));
 }
 
+// The share of the pairs of a position of src and a tap that land in dst.
+inline double landing_share(const ConvProblem& p) {
+  double share = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    int64_t pairs = 0;
+    for (int64_t k = 0; k < p.ker[a]; ++k) {
+      const int64_t first = k * p.dilation[a] - p.pad[a];  // where it lands from the first position
+      const int64_t begin = std::max<int64_t>(0, ceil_div(-first, p.stride[a]));
+      pairs += std::max<int64_t>(0, std::min(p.src_size[a], ceil_div(p.dst_size[a] - first, p.stride[a])) - begin);
+    }
+    share *= static_cast<double>(pairs) / static_cast<double>(std::max<int64_t>(1, p.src_size[a] * p.ker[a]));
+  }
+  return share;
+}
+
 inline double rounded_up(double count, double granule) { return std::ceil(count / granule) * granule; }
 
 // Bytes beyond those that stay in L2, when so many are read in each of so many passes. Those that a core's share of the
