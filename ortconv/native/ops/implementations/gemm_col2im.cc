@@ -28,7 +28,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const int64_t height = geo.wide ? geo.axis[0].x_count * geo.inner_x : sizes().rows();
     const double products = static_cast<double>(gemm_col2im::rows_of_calls(height, sizes().mr)) *
                             rounded_up(geo.wide ? rows : positions, 16);
-    // Taps that reach dst from no position are left out; products of theirs where they are whole panels.
+    // Taps that reach dst from no position are left out; products and weights of theirs where they are whole panels.
     constexpr int64_t kWholePanels = 4;
     const double reaching = geo.direct ? 1 : reaching_taps(p);
     const double multiplied = sizes().taps >= kWholePanels * geo.panel_height ? reaching : 1;
@@ -66,7 +66,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const bool one_by_one = last.slots > gemm_col2im::kMostPhases && !(last.in_order() && last.j_count >= kTransposed);
     if (geo.in_steps) reached = 0;
     work.stored = (one_by_one ? kOneByOne : 1) * reached + kFilled * (dst_count(p) - reached);
-    work.far_weights = far_bytes(4 * weight_count(p), tiles * images);
+    work.far_weights = far_bytes(4 * weight_count(p) * multiplied, tiles * images);
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }
