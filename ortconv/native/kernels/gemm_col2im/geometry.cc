@@ -286,7 +286,11 @@ void Geometry::divide(const Plan& plan, int threads) {
   }
   count_items(plan);
   const int64_t slabs = ceil_div(wanted, parts * num_blocks);
-  const int64_t filling = ceil_div(wide ? plan.mr : 2 * kGemmColumns, std::max<int64_t>(1, inner_x));
+  // Of a src that is read in place from beyond L2, short runs of its rows take as long as longer ones.
+  constexpr int64_t kFarSrc = 1 << 20, kLongRun = 256;
+  const int64_t src_bytes = parts * plan.ic * axis[0].x_count * inner_x * cell_bytes(plan);
+  const int64_t run = reads_in_place && src_bytes > kFarSrc ? kLongRun : 2 * kGemmColumns;
+  const int64_t filling = ceil_div(wide ? plan.mr : run, std::max<int64_t>(1, inner_x));
   slab = std::min(slab, std::max({ceil_div(j_count, slabs), least_slab(kLeastReachesPerSlab), filling}));
   count_items(plan);
   constexpr double kMostInVain = 0.15;
