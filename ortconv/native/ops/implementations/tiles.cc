@@ -45,7 +45,9 @@ class Tiles : public Implementation {
     work.copied = groups * ic * (images * positions * std::ceil(columns / 512) + columns * tiles);
     work.added = groups * images * positions * columns * (1 + std::ceil(ic / 256));
     work.calls = groups * images * std::ceil(positions / 6) * std::ceil(columns / 512) * std::ceil(ic / 256);
-    work.steps = groups * images * positions * rows + dst_rows(p) * static_cast<double>(p.oc) + groups * ic * rows;
+    // Runs of weights of 16 bits are widened, each by a call.
+    const double runs = (size_of(node_.dtype) < sizeof(float) ? 3 : 1) * groups * ic * rows;
+    work.steps = groups * images * positions * rows + dst_rows(p) * static_cast<double>(p.oc) + runs;
     work.far += far_bytes(4 * weight_count(p), tiles);
     return work;
   }
