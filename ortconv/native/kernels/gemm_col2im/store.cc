@@ -52,7 +52,8 @@ class Store {
   bool fills_lines() const;
   void store_run(const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
   void store_slot(int along, const Lines& lines, int64_t count, int64_t first, int64_t last) const;
-  void store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const;
+  bool goes_by_j(int along) const;
+  void store_slots(int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first, int64_t last) const;
   void store_strided(int along, int64_t first, int64_t last) const;
   // Calls fn(sums) for each row of channels: of a position, or the only one.
@@ -366,9 +367,19 @@ void Store<T>::store_slot(int along, const Lines& lines, int64_t count, int64_t 
   }
 }
 
-// Writes a line along the last axis of many slots: j by j.
+// Whether lines along an axis are written j by j, not slot by slot: where there are more slots, or where the j of a
+// slot lie in a cache line each.
 template <class T>
-void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t last) const {
+bool Store<T>::goes_by_j(int along) const {
+  constexpr int64_t kManySlots = 8, kApart = 64 / sizeof(T);
+  const Axis& axis = geo_.axis[along];
+  if (along != line_ || unit_ > 1 || dst_c_ == 1) return false;
+  return axis.slots > j_count(along) || (axis.slots >= kManySlots && axis.stride >= kApart) || transposes();
+}
+
+// Writes the j [begin, end) of a line along the last axis of many slots: j by j.
+template <class T>
+void Store<T>::store_slots(int64_t sums, int64_t line, int64_t begin, int64_t end, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[line_];
   // From slot to slot; of a single one it does not matter.
   const int64_t start = residue_[0];
@@ -381,12 +392,12 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t first, int64_t la
   }
   for (int64_t c = first; c < last; ++c) {
     const Cell add = left_ == nullptr ? -Cell() : left_[c];
-    int64_t j = 0;
+    int64_t j = begin;
     if (transposes()) {
       j = length(line_) / axis.stride;
       transpose(sums_ + c * geo_.channel_size + sums, j, add, dst_ + c * dst_c_ + line);
     }
-    for (; j < j_count(line_); ++j) {
+    for (; j < end; ++j) {
       const T* in = values_ + c * geo_.channel_size + sums + j;
       const int64_t left = length(line_) - j * axis.stride;
       T* out = dst_ + c * dst_c_ + line + j * axis.stride * axis.dst_x;
@@ -425,10 +436,9 @@ void Store<T>::for_each_slot(int along, const Lines& lines, int64_t begin, int64
 template <class T>
 void Store<T>::store_lines(int along, const Lines& lines, int64_t begin, int64_t end, int64_t first,
                            int64_t last) const {
-  const Axis& axis = geo_.axis[along];
-  if (along == line_ && unit_ == 1 && dst_c_ != 1 && (axis.slots > j_count(along) || transposes())) {
+  if (goes_by_j(along)) {
     for (int64_t i = 0; i < lines.count; ++i) {
-      store_slots(lines.sums + i * lines.sums_step, lines.dst + i * lines.dst_step, first, last);
+      store_slots(lines.sums + i * lines.sums_step, lines.dst + i * lines.dst_step, begin, end, first, last);
     }
     return;
   }
