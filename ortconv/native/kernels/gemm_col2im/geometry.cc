@@ -270,11 +270,13 @@ void Geometry::divide(const Plan& plan, int threads) {
   // Enough items for the threads, of fewer channels and of lower slabs, but of some microseconds, and of positions that
   // fill the tiles of the GEMM. But each item reads all of its weights, what crosses the border of a slab is multiplied
   // twice, and there may be too few.
-  constexpr double kLeastProducts = 1 << 17;
+  // Weights that a single position is multiplied with are read for one product each.
+  constexpr double kLeastProducts = 1 << 17, kLeastOfSingle = 1 << 15;
+  const double least_products = axis[0].x_count * inner_x == 1 ? kLeastOfSingle : kLeastProducts;
   const double products = static_cast<double>(images * axis[0].x_count * inner_x) *
                           static_cast<double>(plan.ic * plan.g) * static_cast<double>(plan.rows());
   const int64_t parts = images * plan.g;
-  const auto wanted = static_cast<int64_t>(std::min(4.0 * threads, products / kLeastProducts));
+  const auto wanted = static_cast<int64_t>(std::min(4.0 * threads, products / least_products));
   if (threads == 1 || items >= wanted) return;
   const Geometry whole = *this;
   const int64_t enough = std::min(threads, kFewThreads);

@@ -40,7 +40,10 @@ class Columns : public Direct {
     const bool lie_together = p.dilation[p.ndims - 1] == 1;
     const double landing = landing_share(p) * groups * rows * columns;
     work.added = (lie_together ? 1 : kApart) * landing;
-    work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + dst_rows(p) * static_cast<double>(p.oc);
+    // Rows of taps are listed for a position, whether they land or not.
+    const double tap_rows = taps_of(p) / static_cast<double>(p.ker[p.ndims - 1]);
+    work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + groups * rows * tap_rows +
+                 dst_rows(p) * static_cast<double>(p.oc);
     work.stored = dst_count(p);
     work.far_weights = far_bytes(4 * weight_count(p));
     work.far = far_bytes(4 * dst_count(p));
