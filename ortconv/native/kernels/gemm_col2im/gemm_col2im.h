@@ -30,7 +30,8 @@ PlanPtr make_plan(const ConvProblem& static_part, DataType dtype, const void* we
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads);
 
 // Computes dst, activated. wei is that of make_plan(), if it had any; bias may be null.
-// No heap use; the result does not depend on the number of threads.
+// No heap use but for the lists of a plan, when sizes are not those of the last run; the result does not depend on the
+// number of threads.
 void run(const Plan& plan, const ConvProblem& full, const void* src, const void* wei, const void* bias, void* dst,
          void* scratch, const Parallel& parallel);
 
