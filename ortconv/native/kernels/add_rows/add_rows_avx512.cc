@@ -2,27 +2,10 @@
 #include "kernels/vector_avx512.h"
 
 namespace ortconv::kernels {
-namespace {
-
-template <class T>
-struct Vectors {
-  static constexpr int kLanes = avx512::kLanes<T>;
-  static auto load(const T* from) { return avx512::load(from); }
-  template <class Vector>
-  static auto add(Vector a, Vector b) {
-    return avx512::add(a, b);
-  }
-  template <class Vector>
-  static void store(T* to, Vector v) {
-    avx512::store(to, v);
-  }
-};
-
-}  // namespace
 
 template <class T>
 void add_rows_avx512(const AddRowsArgs<T>& args) {
-  add_rows<Vectors<T>>(args);
+  add_rows<avx512::Vectors<T>>(args);
 }
 
 template void add_rows_avx512(const AddRowsArgs<float>&);
