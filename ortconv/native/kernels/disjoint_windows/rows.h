@@ -22,30 +22,28 @@ struct Rows {
 };
 constexpr int64_t kCut = INT64_MIN;
 
-template <class T>
+// kLength taps; `length` of them if it is 0.
+template <int kLength, class T>
 void copy_row(const T* in, int64_t length, Sum<T> bias, T* out) {
-  for (int64_t k = 0; k < length; ++k) out[k] = with_bias<T>(in[k], bias);
+  if constexpr (kLength == 0) {
+    for (int64_t k = 0; k < length; ++k) out[k] = with_bias<T>(in[k], bias);
+  } else {
+    T taps[kLength];  // so that the compiler need not know that dst is other memory
+    for (int k = 0; k < kLength; ++k) taps[k] = with_bias<T>(in[k], bias);
+    for (int k = 0; k < kLength; ++k) out[k] = taps[k];
+  }
 }
 
 // Rows of kLength taps; of any number if it is 0.
 template <int kLength, class T>
 void copy_rows(const Rows<T>& r) {
+  const int64_t length = kLength == 0 ? r.length : kLength;
   const T* in = r.in;
   for (int64_t i = 0; i < r.positions; ++i, in += r.pitch) {
     if (r.places[i] == kCut) continue;
     T* const out = r.dst + r.places[i];
-    if constexpr (kLength == 0) {
-      for (int64_t row = 0; row < r.rows; ++row) {
-        copy_row(in + row * r.length, r.length, r.bias, out + r.offsets[row]);
-      }
-    } else {
-      const T* from = in;
-      for (int64_t row = 0; row < r.rows; ++row, from += kLength) {
-        T taps[kLength];  // so that the compiler need not know that dst is other memory
-        for (int k = 0; k < kLength; ++k) taps[k] = with_bias<T>(from[k], r.bias);
-        T* const to = out + r.offsets[row];
-        for (int k = 0; k < kLength; ++k) to[k] = taps[k];
-      }
+    for (int64_t row = 0; row < r.rows; ++row) {
+      copy_row<kLength>(in + row * length, length, r.bias, out + r.offsets[row]);
     }
   }
 }
@@ -66,14 +64,7 @@ void copy_channels(const Channels<T>& r) {
   const T* in = r.in;
   T* out = r.dst;
   for (int64_t c = 0; c < r.channels; ++c, in += r.in_step, out += r.dst_step) {
-    const Sum<T> bias = r.bias == nullptr ? -Sum<T>() : r.bias[c];
-    if constexpr (kLength == 0) {
-      copy_row(in, r.length, bias, out);
-    } else {
-      T taps[kLength];
-      for (int k = 0; k < kLength; ++k) taps[k] = with_bias<T>(in[k], bias);
-      for (int k = 0; k < kLength; ++k) out[k] = taps[k];
-    }
+    copy_row<kLength>(in, r.length, r.bias == nullptr ? -Sum<T>() : r.bias[c], out);
   }
 }
 

@@ -14,6 +14,7 @@ constexpr int64_t kSumBytes = 256 << 10;   // of an item, so that they stay in L
 constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src, likewise
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
+constexpr int64_t kLongRun = 256;          // positions of a row of src: longer runs come from memory no faster
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
 constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src does not pay in any case
 constexpr int64_t kNearSrc = 256 << 10;    // bytes of src that stay in L2 while several panels are multiplied with them
@@ -289,7 +290,7 @@ void Geometry::divide(const Plan& plan, int threads) {
   count_items(plan);
   const int64_t slabs = ceil_div(wanted, parts * num_blocks);
   // Of a src that is read in place from beyond L2, short runs of its rows take as long as longer ones.
-  constexpr int64_t kFarSrc = 1 << 20, kLongRun = 256;
+  constexpr int64_t kFarSrc = 1 << 20;
   const int64_t src_bytes = parts * plan.ic * axis[0].x_count * inner_x * cell_bytes(plan);
   const int64_t run = reads_in_place && src_bytes > kFarSrc ? kLongRun : 2 * kGemmColumns;
   const int64_t filling = ceil_div(wide ? plan.mr : run, std::max<int64_t>(1, inner_x));
@@ -388,7 +389,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     src = slice.add<Cell>(dots ? 0 : (all_depth ? plan.ic : depth) * pitch);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
-    constexpr int64_t kFarWeights = 2 << 20, kLongRun = 256;
+    constexpr int64_t kFarWeights = 2 << 20;
     far_weights = plan.packed_size() * kCell > (1 << 20);
     near_src = bytes <= kNearSrc;
     prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;

@@ -38,7 +38,7 @@ class Columns : public Direct {
     // Columns that lie apart in dst are added one by one.
     constexpr double kApart = 2;
     const bool lie_together = p.dilation[p.ndims - 1] == 1;
-    const double landing = landing_share(p) * groups * rows * columns;
+    const double landing = landing_pairs(p) * groups * rows * columns;
     work.added = (lie_together ? 1 : kApart) * landing;
     // Rows of taps are listed for a position, whether they land or not.
     const double tap_rows = taps_of(p) / static_cast<double>(p.ker[p.ndims - 1]);

@@ -13,7 +13,7 @@ struct Costs {
 // Of floats with AVX2, which benchmarks/costs.py found with 800 random shapes and the layers of benchmarks/shapes.py,
 // counted four times, on an EPYC with a peak of 104 GFLOP/s a core (Zen 3). Then each was moved, so that choices among
 // 1,009 other shapes, on a Zen 4 without its AVX-512, lose least: 3.3% where it was 6.1%; and 4.6% for 5.3% on 309
-// shapes that a first try did not see.
+// shapes that a first try did not see. What gemm_col2im takes for bytes from beyond L2 was lowered later.
 constexpr Costs kAvx2[] = {
     {1.93e+03, 0, 35.4, 0, 0.0237, 0.464, 0, 0.909, 0},                // winograd
     {8.3e+03, 0, 0, 2.49, 0.0189, 0.321, 0, 0.166, 0},                 // depth_to_space

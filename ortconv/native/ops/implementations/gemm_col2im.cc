@@ -30,7 +30,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
                             rounded_up(geo.wide ? rows : positions, 16);
     // Taps that reach dst from no position are left out; products and weights of theirs where they are whole panels.
     constexpr int64_t kWholePanels = 4;
-    const double reaching = geo.direct ? 1 : reaching_taps(p);
+    const double reaching = geo.direct ? 1 : landing_taps(p);
     const double multiplied = sizes().taps >= kWholePanels * geo.panel_height ? reaching : 1;
     constexpr double kLanes = 100;  // products that take as long as adding up the lanes of a vector
     work.products = groups * images * (geo.dots ? positions * rows * (ic + kLanes) : multiplied * products * ic);
@@ -72,21 +72,6 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
   }
 
  private:
-  // The share of taps that reach dst from some position.
-  static double reaching_taps(const ConvProblem& p) {
-    double share = 1;
-    for (int a = 0; a < p.ndims; ++a) {
-      int64_t count = 0;
-      for (int64_t k = 0; k < p.ker[a]; ++k) {
-        const int64_t place = k * p.dilation[a] - p.pad[a];
-        const int64_t x = std::max<int64_t>(0, ceil_div(-place, p.stride[a]));
-        count += x < p.src_size[a] && x * p.stride[a] + place < p.dst_size[a] ? 1 : 0;
-      }
-      share *= static_cast<double>(count) / static_cast<double>(p.ker[a]);
-    }
-    return share;
-  }
-
   // Runs of sums in vectors of dst: of each slot its own, or of the slots of a position. A step takes less time than
   // one of the others, a call for channels more.
   static double stored_steps(const gemm_col2im::Geometry& geo, const ConvProblem& p) {

@@ -35,17 +35,32 @@ inline double reaching_positions(const ConvProblem& p, int a) {
   return static_cast<double>(std::max<int64_t>(0, end - begin));
 }
 
-// The share of the pairs of a position of src and a tap that land in dst.
-inline double landing_share(const ConvProblem& p) {
+// The positions of src on an axis from which a tap lands in dst.
+inline int64_t landing_positions(const ConvProblem& p, int axis, int64_t tap) {
+  const int64_t first = tap * p.dilation[axis] - p.pad[axis];  // where it lands from the first position
+  const int64_t begin = std::max<int64_t>(0, ceil_div(-first, p.stride[axis]));
+  const int64_t end = std::min(p.src_size[axis], ceil_div(p.dst_size[axis] - first, p.stride[axis]));
+  return std::max<int64_t>(0, end - begin);
+}
+
+// The share of taps that land in dst from some position of src.
+inline double landing_taps(const ConvProblem& p) {
   double share = 1;
   for (int a = 0; a < p.ndims; ++a) {
-    int64_t pairs = 0;
-    for (int64_t k = 0; k < p.ker[a]; ++k) {
-      const int64_t first = k * p.dilation[a] - p.pad[a];  // where it lands from the first position
-      const int64_t begin = std::max<int64_t>(0, ceil_div(-first, p.stride[a]));
-      pairs += std::max<int64_t>(0, std::min(p.src_size[a], ceil_div(p.dst_size[a] - first, p.stride[a])) - begin);
-    }
-    share *= static_cast<double>(pairs) / static_cast<double>(std::max<int64_t>(1, p.src_size[a] * p.ker[a]));
+    int64_t count = 0;
+    for (int64_t k = 0; k < p.ker[a]; ++k) count += landing_positions(p, a, k) > 0 ? 1 : 0;
+    share *= static_cast<double>(count) / static_cast<double>(p.ker[a]);
+  }
+  return share;
+}
+
+// The share of the pairs of a position of src and a tap that land in dst.
+inline double landing_pairs(const ConvProblem& p) {
+  double share = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < p.ker[a]; ++k) count += landing_positions(p, a, k);
+    share *= static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, p.src_size[a] * p.ker[a]));
   }
   return share;
 }
