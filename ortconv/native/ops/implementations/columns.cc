@@ -38,9 +38,12 @@ class Columns : public Direct {
     // Columns that lie apart in dst are added one by one.
     constexpr double kApart = 2;
     const bool lie_together = p.dilation[p.ndims - 1] == 1;
-    work.added = (lie_together ? 1 : kApart) * groups * rows * columns;
-    work.steps =
-        groups * rows * columns / static_cast<double>(p.ker[p.ndims - 1]) + dst_rows(p) * static_cast<double>(p.oc);
+    const double landing = landing_pairs(p) * groups * rows * columns;
+    work.added = (lie_together ? 1 : kApart) * landing;
+    // Rows of taps are listed for a position, whether they land or not.
+    const double tap_rows = taps_of(p) / static_cast<double>(p.ker[p.ndims - 1]);
+    work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + groups * rows * tap_rows +
+                 dst_rows(p) * static_cast<double>(p.oc);
     work.stored = dst_count(p);
     work.far_weights = far_bytes(4 * weight_count(p));
     work.far = far_bytes(4 * dst_count(p));

@@ -54,6 +54,17 @@ inline double landing_taps(const ConvProblem& p) {
   return share;
 }
 
+// The share of the pairs of a position of src and a tap that land in dst.
+inline double landing_pairs(const ConvProblem& p) {
+  double share = 1;
+  for (int a = 0; a < p.ndims; ++a) {
+    int64_t count = 0;
+    for (int64_t k = 0; k < p.ker[a]; ++k) count += landing_positions(p, a, k);
+    share *= static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, p.src_size[a] * p.ker[a]));
+  }
+  return share;
+}
+
 inline double rounded_up(double count, double granule) { return std::ceil(count / granule) * granule; }
 
 // Bytes beyond those that stay in L2, when so many are read in each of so many passes. Those that a core's share of the
