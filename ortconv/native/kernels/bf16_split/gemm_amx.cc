@@ -178,9 +178,9 @@ using TileFn = void (*)(const SplitGemmArgs&, int64_t, Sums&);
 
 template <int kParts>
 void gemm(const SplitGemmArgs& g, Sums& sums) {
-  constexpr TileFn kNarrow[] = {tile<kParts, 1, 1>, tile<kParts, 2, 1>, tile<kParts, 3, 1>,
-                                tile<kParts, 4, 1>, tile<kParts, 5, 1>, tile<kParts, 6, 1>};
-  constexpr TileFn kWide[] = {tile<kParts, 1, 2>, tile<kParts, 2, 2>, tile<kParts, 3, 2>};
+  static constexpr TileFn kNarrow[] = {tile<kParts, 1, 1>, tile<kParts, 2, 1>, tile<kParts, 3, 1>,
+                                       tile<kParts, 4, 1>, tile<kParts, 5, 1>, tile<kParts, 6, 1>};
+  static constexpr TileFn kWide[] = {tile<kParts, 1, 2>, tile<kParts, 2, 2>, tile<kParts, 3, 2>};
   const bool wide = g.rows > kPartRows;
   const TileFn* tiles = wide ? kWide : kNarrow;
   const int64_t most = wide ? 3 : 6;
@@ -195,7 +195,7 @@ void gemm(const SplitGemmArgs& g, Sums& sums) {
 
 void bf16_split_gemm_amx(const SplitGemmArgs* calls, int64_t count) {
   static constexpr TileConfig kConfig;
-  constexpr void (*kGemm[])(const SplitGemmArgs&, Sums&) = {gemm<1>, gemm<2>, gemm<3>};
+  static constexpr void (*kGemm[])(const SplitGemmArgs&, Sums&) = {gemm<1>, gemm<2>, gemm<3>};
   Sums sums;
   _tile_loadconfig(&kConfig);
   for (int64_t i = 0; i < count; ++i) kGemm[calls[i].parts - 1](calls[i], sums);

@@ -173,7 +173,7 @@ void columns(const GemmArgs<T, Operand>& g) {
 
 template <int P, class T, class Operand, int... kGroups>
 void groups(const GemmArgs<T, Operand>& g, std::integer_sequence<int, kGroups...>) {
-  constexpr void (*kTiles[])(const GemmArgs<T, Operand>&) = {columns<P, kGroups + 1, T, Operand>...};
+  static constexpr void (*kTiles[])(const GemmArgs<T, Operand>&) = {columns<P, kGroups + 1, T, Operand>...};
   kTiles[g.groups - 1](g);
 }
 

@@ -64,8 +64,8 @@ void channel_lanes_tile(const ChannelLanesArgs<typename V::Cell>& args, int64_t 
 template <class V, int C, size_t... kIndex>
 void channel_lanes_rows(const ChannelLanesArgs<typename V::Cell>& args, std::index_sequence<kIndex...>) {
   constexpr int64_t kMost = sizeof...(kIndex);
-  constexpr void (*kTiles[])(const ChannelLanesArgs<typename V::Cell>&,
-                             int64_t) = {channel_lanes_tile<V, C, static_cast<int>(kIndex) + 1>...};
+  static constexpr void (*kTiles[])(const ChannelLanesArgs<typename V::Cell>&,
+                                    int64_t) = {channel_lanes_tile<V, C, static_cast<int>(kIndex) + 1>...};
   const int64_t tiles = ceil_div(args.positions, kMost);
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t begin = args.positions * i / tiles;

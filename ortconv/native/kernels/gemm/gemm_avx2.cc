@@ -189,8 +189,8 @@ void columns(const BasicGemmArgs<T>& g) {
 
 template <class Rows, class T>
 void multiply(const BasicGemmArgs<T>& g) {
-  constexpr void (*kColumns[])(const BasicGemmArgs<T>&) = {columns<1, Rows>, columns<2, Rows>, columns<3, Rows>,
-                                                           columns<4, Rows>, columns<5, Rows>, columns<6, Rows>};
+  static constexpr void (*kColumns[])(const BasicGemmArgs<T>&) = {columns<1, Rows>, columns<2, Rows>, columns<3, Rows>,
+                                                                  columns<4, Rows>, columns<5, Rows>, columns<6, Rows>};
   kColumns[g.rows - 1](g);
 }
 

@@ -40,7 +40,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
 
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
-  constexpr void (*kTiles[])(const BasicGemmArgs<T>&, int64_t) = {tile<1>, tile<2>, tile<3>, tile<4>};
+  static constexpr void (*kTiles[])(const BasicGemmArgs<T>&, int64_t) = {tile<1>, tile<2>, tile<3>, tile<4>};
   for (int64_t n = 0; n < g.cols; n += kTile) kTiles[g.rows - 1](g, n);
 }
 

@@ -115,7 +115,7 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
 template <int R, Far kFar, class T, class B>
 void rows(const BasicGemmArgs<T, B>& g, Sum<T>* sums) {
   constexpr int kVectors = R <= 6 ? 4 : R <= 9 ? 3 : 2;
-  constexpr void (*kTail[])(const BasicGemmArgs<T, B>&, int64_t, Sum<T>*) = {
+  static constexpr void (*kTail[])(const BasicGemmArgs<T, B>&, int64_t, Sum<T>*) = {
       tile<R, 1, kFar, T, B>, tile<R, 2, kFar, T, B>, tile<R, std::min(3, kVectors), kFar, T, B>,
       tile<R, kVectors, kFar, T, B>};
   int64_t n = 0;
@@ -125,7 +125,7 @@ void rows(const BasicGemmArgs<T, B>& g, Sum<T>* sums) {
 
 template <Far kFar, class T, class B>
 void any_rows(const BasicGemmArgs<T, B>& g) {
-  constexpr void (*kRows[])(const BasicGemmArgs<T, B>&, Sum<T>*) = {
+  static constexpr void (*kRows[])(const BasicGemmArgs<T, B>&, Sum<T>*) = {
       rows<1, kFar, T, B>,  rows<2, kFar, T, B>,  rows<3, kFar, T, B>,  rows<4, kFar, T, B>, rows<5, kFar, T, B>,
       rows<6, kFar, T, B>,  rows<7, kFar, T, B>,  rows<8, kFar, T, B>,  rows<9, kFar, T, B>, rows<10, kFar, T, B>,
       rows<11, kFar, T, B>, rows<12, kFar, T, B>, rows<13, kFar, T, B>, rows<14, kFar, T, B>};

@@ -79,8 +79,8 @@ void tile(const GemmArgs& g, int64_t n0) {
 }  // namespace
 
 void gemm_f32_12x8_neon(const GemmArgs& g) {
-  constexpr void (*kTiles[])(const GemmArgs&, int64_t) = {tile<1>, tile<2>, tile<3>, tile<4>,  tile<5>,  tile<6>,
-                                                          tile<7>, tile<8>, tile<9>, tile<10>, tile<11>, tile<12>};
+  static constexpr void (*kTiles[])(const GemmArgs&, int64_t) = {
+      tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>, tile<7>, tile<8>, tile<9>, tile<10>, tile<11>, tile<12>};
   for (int64_t n = 0; n < g.cols; n += kTile) kTiles[g.rows - 1](g, n);
 }
 

@@ -362,8 +362,8 @@ void some_rows(const DotArgs& args) {
 
 template <class Dot>
 void all_rows(const DotArgs& args) {
-  constexpr void (*kSome[kDotRows])(const DotArgs&) = {some_rows<Dot, 1>, some_rows<Dot, 2>, some_rows<Dot, 3>,
-                                                       some_rows<Dot, 4>};
+  static constexpr void (*kSome[kDotRows])(const DotArgs&) = {some_rows<Dot, 1>, some_rows<Dot, 2>, some_rows<Dot, 3>,
+                                                              some_rows<Dot, 4>};
   kSome[args.m - 1](args);
 }
 

@@ -85,8 +85,13 @@ class Worker {
         geo_(run.geometry),
         last_(run.problem.ndims - 1),
         lines_(reinterpret_cast<Line*>(slice + geo_.lines)),
-        sums_(reinterpret_cast<Cell*>(slice + geo_.sums)) {
+        steps_(reinterpret_cast<Steps*>(slice + geo_.steps_of_tiles)),
+        sums_(reinterpret_cast<Cell*>(slice + geo_.sums)),
+        most_steps_(ceil_div(geo_.length, plan_.shift)) {
     const bool src_slides = plan_.sliding == Operand::kSrc;
+    const int64_t counts[] = {geo_.row_tiles, geo_.num_columns, geo_.dst_rows, plan_.g, geo_.others};
+    std::copy_n(counts, kIndices, counts_);
+    if (!src_slides) std::rotate(counts_, counts_ + 1, counts_ + 3);
     const int64_t src_row = geo_.rows_are_images ? geo_.src_image : 0;
     const int64_t weights_row = geo_.rows_are_images ? 0 : plan_.weights_dst_channel();
     args_.channels = plan_.ic;
@@ -101,27 +106,56 @@ class Worker {
   // Of a group: images or channels that are not in tiles, one after the other; for each the rows of dst, and for each
   // of these the tiles; or the tiles first, where rows of dst read the same weights.
   void run_item(int64_t item) {
+    // Most items follow the one before, and to divide for each would take longer than a short row.
+    if (item != next_item_) go_to(item);
+    next_item_ = item + 1;
     const bool src_slides = plan_.sliding == Operand::kSrc;
-    const auto next = [&](int64_t count) {
-      const int64_t at = item % count;
-      item /= count;
-      return at;
-    };
-    int64_t tile = 0;
-    if (src_slides) tile = next(geo_.row_tiles);
-    const int64_t column = next(geo_.num_columns) * geo_.columns, row = next(geo_.dst_rows);
-    if (!src_slides) tile = next(geo_.row_tiles);
-    const int64_t group = next(plan_.g), other = item;
-    const int64_t begin = even_begin(geo_.row_count, tile, geo_.row_tiles, 1);
-    args_.rows = even_begin(geo_.row_count, tile + 1, geo_.row_tiles, 1) - begin;
-    if (row != listed_) list_lines(row);
-    run_rows(group, geo_.rows_are_images ? begin : other, geo_.rows_are_images ? other : begin, column);
+    const int64_t tile = at_[src_slides ? 0 : 2], column = at_[src_slides ? 1 : 0], row = at_[src_slides ? 2 : 1];
+    const bool is_other_block = column != listed_column_;
+    if (is_other_block) list_tiles(column);
+    if (is_other_block || tile != listed_tile_) list_rows(tile);
+    if (row != listed_row_) list_lines(row);
+    const int64_t group = at_[3], other = at_[4];
+    run_rows(group, geo_.rows_are_images ? first_row_ : other, geo_.rows_are_images ? other : first_row_);
+    for (int i = 0; i < kIndices && ++at_[i] == counts_[i]; ++i) at_[i] = 0;
   }
 
  private:
+  void go_to(int64_t item) {
+    for (int i = 0; i < kIndices; ++i) {
+      at_[i] = item % counts_[i];
+      item /= counts_[i];
+    }
+  }
+
+  // The rows of dst of a tile, and what computes them.
+  void list_rows(int64_t tile) {
+    listed_tile_ = tile;
+    first_row_ = even_begin(geo_.row_count, tile, geo_.row_tiles, 1);
+    args_.rows = even_begin(geo_.row_count, tile + 1, geo_.row_tiles, 1) - first_row_;
+    const auto find = std::get<FindTileFn<Cell>>(plan_.kernel.find);
+    whole_tile_ = find(args_.rows, geo_.tiling.vectors, geo_.shares_sliding);
+    last_tile_ = find(args_.rows, last_vectors_, geo_.shares_sliding);
+  }
+
+  // Lists the steps at which rows meet in the tiles of a block of columns.
+  void list_tiles(int64_t column) {
+    listed_column_ = column;
+    first_ = column * geo_.columns;
+    end_ = std::min(first_ + geo_.columns, p_.dst_size[last_]);
+    Steps* steps = steps_;
+    const int64_t width = geo_.tiling.vectors * plan_.lanes, shift = plan_.shift;
+    for (int64_t x = first_; x < end_; x += width, ++steps) {
+      const int64_t columns = std::min(width, end_ - x), at = x + p_.pad[last_];
+      steps->first = std::max<int64_t>(0, ceil_div(at - geo_.length + 1, shift));
+      steps->count = std::max<int64_t>(0, std::min(geo_.steps, (at + columns - 1) / shift + 1) - steps->first);
+      last_vectors_ = ceil_div(columns, plan_.lanes);
+    }
+  }
+
   // Lists the pairs of rows that meet in a row of dst.
   void list_lines(int64_t row) {
-    listed_ = row;
+    listed_row_ = row;
     offset_ = 0;
     const int64_t* begins = run_.begins;
     int64_t listed = 1, inner = geo_.dst_rows;
@@ -155,69 +189,59 @@ class Worker {
   }
 
   // Computes rows of a tile from an image and a dst channel of a group on: a block of columns.
-  void run_rows(int64_t group, int64_t image, int64_t channel, int64_t column) {
+  void run_rows(int64_t group, int64_t image, int64_t channel) {
     const int64_t first = group * plan_.oc + channel;
     const Cell* src = run_.src + image * geo_.src_image + group * plan_.ic * geo_.src_channel + geo_.src_margin;
     const Cell* weights = run_.weights + first * plan_.weights_dst_channel() + plan_.margin;
     const bool src_slides = plan_.sliding == Operand::kSrc;
-    args_.sliding = src_slides ? src : weights;
-    args_.factors = src_slides ? weights : src;
+    const Cell* const sliding = (src_slides ? src : weights) + p_.pad[last_];
+    const Cell* const factors = src_slides ? weights : src;
     const int64_t bias_step = geo_.rows_are_images ? 0 : 1;
     Cell bias[kMostRows];
     for (int64_t r = 0; r < args_.rows; ++r) {
       bias[r] = run_.bias == nullptr ? -Cell() : Cell(widen(run_.bias[first + r * bias_step]));
       bias_[r] = geo_.direct ? bias[r] : -Cell();
     }
-    const int64_t end = std::min(column + geo_.columns, p_.dst_size[last_]);
     const int64_t step = p_.dst_x[last_], row_step = geo_.rows_are_images ? p_.dst_n : p_.dst_c;
     T* dst = run_.dst + image * p_.dst_n + first * p_.dst_c + offset_;
-    const int64_t tile = geo_.tiling.vectors * plan_.lanes;
-    for (int64_t x = column; x < end; x += tile) {
-      args_.columns = std::min(tile, end - x);
-      args_.vectors = ceil_div(args_.columns, plan_.lanes);
+    const int64_t width = geo_.tiling.vectors * plan_.lanes, length = end_ - first_;
+    args_.type = geo_.direct ? plan_.dtype : sum_type_of(plan_.dtype);
+    args_.out_row = geo_.direct ? row_step : geo_.columns;
+    const Steps* steps = steps_;
+    for (int64_t x = 0; x < length; x += width, ++steps) {
+      args_.columns = std::min(width, length - x);
       if (geo_.direct) {
-        run_tile(x, plan_.dtype, dst + x, row_step);
+        args_.out = dst + first_ + x;
       } else {
-        run_tile(x, sum_type_of(plan_.dtype), sums_ + x - column, geo_.columns);
+        args_.out = sums_ + x;
       }
+      args_.sliding = sliding + first_ + x - steps->first * plan_.shift;
+      args_.factors = factors + steps->first;
+      args_.steps = steps->count;
+      args_.piece = piece_of(args_);
+      (args_.columns == width ? whole_tile_ : last_tile_)(args_);
     }
     if (geo_.direct) return;
-    const int64_t length = end - column;
     const Cell* left = run_.bias == nullptr ? nullptr : bias;
     left = im2col::activate(run_.kernels, p_, sums_, geo_.columns, args_.rows, length, left);
     if (step == 1) {
       const Cell* sums = sums_;
       run_.kernels.interleave.template to<T>()(
-          {&sums, geo_.columns, args_.rows, length, 1, left, dst + column, row_step, Store::kCached});
+          {&sums, geo_.columns, args_.rows, length, 1, left, dst + first_, row_step, Store::kCached});
       return;
     }
     for (int64_t r = 0; r < args_.rows; ++r) {
       im2col::store(run_.kernels, p_, sums_ + r * geo_.columns, 0, 1, length, left == nullptr ? nullptr : left + r,
-                    dst + r * row_step + column * step);
+                    dst + r * row_step + first_ * step);
     }
-  }
-
-  // Sums a tile that begins at column x, and writes it as numbers of a type.
-  void run_tile(int64_t x, DataType type, void* out, int64_t out_row) {
-    const int64_t at = x + p_.pad[last_], shift = plan_.shift;
-    const int64_t first = std::max<int64_t>(0, ceil_div(at - geo_.length + 1, shift));
-    const int64_t steps = std::min(geo_.steps, (at + args_.columns - 1) / shift + 1) - first;
-    TileArgs<Cell> args = args_;
-    args.sliding += at - first * shift;
-    args.factors += first;
-    args.steps = std::max<int64_t>(0, steps);
-    args.piece = piece_of(args);
-    args.type = type;
-    args.out = out;
-    args.out_row = out_row;
-    std::get<TileFn<Cell>>(plan_.kernel.run)(args);
   }
 
   // Whole channels, or else whole rows, or a part of one.
   Piece piece_of(const TileArgs<Cell>& args) const {
     // What is not zero of the products of an output and a pair of rows.
-    const int64_t of_line = std::max<int64_t>(1, std::min(args.steps, ceil_div(geo_.length, plan_.shift)));
+    const int64_t of_line = std::max<int64_t>(1, std::min(args.steps, most_steps_));
     const int64_t of_channel = args.num_lines * of_line, most = geo_.piece;
+    if (of_channel * args.channels <= most) return {args.channels, args.num_lines, args.steps};
     if (of_channel <= most) return {most / std::max<int64_t>(1, of_channel), args.num_lines, args.steps};
     if (of_line <= most) return {1, even_piece(args.num_lines, most / of_line), args.steps};
     return {1, 1, even_piece(args.steps, args.steps * most / of_line)};
@@ -229,10 +253,20 @@ class Worker {
   const Geometry& geo_;
   const int last_;
   Line* lines_;
+  Steps* steps_;
   Cell* sums_;
   TileArgs<Cell> args_{};
   Cell bias_[kMostRows];
-  int64_t listed_ = -1, offset_ = 0;  // the row of dst whose lines are listed, and where it begins
+  // The indices of the next item, the fastest first, and how many there are of each.
+  static constexpr int kIndices = 5;
+  int64_t next_item_ = -1, at_[kIndices], counts_[kIndices];
+  // What is listed: rows of a tile, tiles of a block of columns, lines of a row of dst, and where each begins.
+  int64_t listed_tile_ = -1, listed_column_ = -1, listed_row_ = -1;
+  int64_t first_row_ = 0, first_ = 0, end_ = 0, offset_ = 0;
+  const int64_t most_steps_;  // that meet in an output
+  // Of a block of columns; the last tile may have fewer vectors.
+  int64_t last_vectors_ = 0;
+  TileFn<Cell> whole_tile_ = nullptr, last_tile_ = nullptr;
 };
 
 template <class T>

@@ -162,6 +162,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
     begins = shared.add<int64_t>(all_begins);
     slices = shared.bytes();
     lines = slice.add<Line>(last > 1 ? most_lines : 1);
+    steps_of_tiles = slice.add<Steps>(columns / tile);
     sums = slice.add<Cell>(direct ? 0 : kMostRows * columns);
     slice_bytes = slice.bytes();
   });

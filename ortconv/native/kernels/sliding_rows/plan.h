@@ -39,6 +39,11 @@ struct Tiling {
   double time;   // of a row of dst and a pair of rows, in multiply-adds of vectors
 };
 
+// Steps at which the rows of a tile meet.
+struct Steps {
+  int64_t first, count;
+};
+
 struct Geometry {
   int64_t length, steps;  // of a row that slides, without zeros; of a row of factors
   bool rows_are_images;   // those of a tile; else dst channels of a group
@@ -56,9 +61,9 @@ struct Geometry {
   int64_t items;
 
   // Byte offsets into the scratch: packed weights, the copy of src, pairs along each axis, then slices, one per thread.
-  // In a slice: the pairs of a row of dst, and sums.
+  // In a slice: the pairs of a row of dst, the steps of each tile of a block of columns, and sums.
   size_t packed, src, pairs, begins, slices, slice_bytes;
-  size_t lines, sums;
+  size_t lines, steps_of_tiles, sums;
 
   Geometry(const Plan& plan, const ConvProblem& problem);
   int64_t num_slices(int threads) const;

@@ -31,16 +31,15 @@ struct Piece {
 template <class Cell>
 struct TileArgs {
   int64_t rows, columns;
-  int64_t vectors;                                     // that hold the columns
   int64_t channels, sliding_channel, factors_channel;  // and the distances between them
   int64_t num_lines;
   const Line* lines;
   int64_t steps, shift;
   Piece piece;
   const Cell* sliding;
-  int64_t sliding_row;  // zero: all rows of the tile share it
+  int64_t sliding_row;  // not read where all rows of the tile share it
   const Cell* factors;
-  int64_t factors_row;  // zero: they share these, unless they share the other operand
+  int64_t factors_row;  // not read where they share these
   const Cell* bias;     // one for each row
   DataType type;        // of what is written: that of sums, or one of 16 bits
   void* out;
@@ -50,11 +49,15 @@ struct TileArgs {
 template <class Cell>
 using TileFn = void (*)(const TileArgs<Cell>&);
 
+// The function for tiles of so many rows, and of so many vectors in each.
+template <class Cell>
+using FindTileFn = TileFn<Cell> (*)(int64_t rows, int64_t vectors, bool shares_sliding);
+
 struct TileKernel {
   const char* name;
   int64_t bytes;                        // of a vector
   int64_t most_vectors[kMostRows + 1];  // of a tile with so many rows
-  std::tuple<TileFn<float>, TileFn<double>> run;
+  std::tuple<FindTileFn<float>, FindTileFn<double>> find;
 
   template <class Cell>
   int64_t lanes() const {

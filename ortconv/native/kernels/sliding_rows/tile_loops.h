@@ -143,26 +143,30 @@ void run_tile(const TileArgs<typename V::Cell>& args) {
 }
 
 template <class V, int kRows, bool kShared, int... kCounts>
-constexpr TileFn<typename V::Cell> tile_of(int64_t vectors, std::integer_sequence<int, kCounts...>) {
-  constexpr TileFn<typename V::Cell> kTiles[] = {run_tile<V, kRows, kCounts + 1, kShared>...};
+TileFn<typename V::Cell> tile_of(int64_t vectors, std::integer_sequence<int, kCounts...>) {
+  static constexpr TileFn<typename V::Cell> kTiles[] = {run_tile<V, kRows, kCounts + 1, kShared>...};
   return kTiles[vectors - 1];
 }
 
-template <class V, int kRows, int kRegisters>
-void run_rows(const TileArgs<typename V::Cell>& args) {
+template <class V, int kRegisters, int kRows>
+TileFn<typename V::Cell> tile_of_rows(int64_t vectors, bool shares_sliding) {
   constexpr std::make_integer_sequence<int, most_vectors(kRegisters, kRows)> kCounts{};
-  if (kRows == 1 || args.sliding_row == 0) {
-    tile_of<V, kRows, true>(args.vectors, kCounts)(args);
-  } else {
-    tile_of<V, kRows, false>(args.vectors, kCounts)(args);
-  }
+  if (kRows == 1 || shares_sliding) return tile_of<V, kRows, true>(vectors, kCounts);
+  return tile_of<V, kRows, false>(vectors, kCounts);
 }
 
 template <class V, int kRegisters>
-void run_any(const TileArgs<typename V::Cell>& args) {
-  constexpr TileFn<typename V::Cell> kByRows[] = {run_rows<V, 1, kRegisters>, run_rows<V, 2, kRegisters>,
-                                                  run_rows<V, 3, kRegisters>, run_rows<V, 4, kRegisters>};
-  kByRows[args.rows - 1](args);
+TileFn<typename V::Cell> any_tile(int64_t rows, int64_t vectors, bool shares_sliding) {
+  switch (rows) {
+    case 1:
+      return tile_of_rows<V, kRegisters, 1>(vectors, shares_sliding);
+    case 2:
+      return tile_of_rows<V, kRegisters, 2>(vectors, shares_sliding);
+    case 3:
+      return tile_of_rows<V, kRegisters, 3>(vectors, shares_sliding);
+    default:
+      return tile_of_rows<V, kRegisters, kMostRows>(vectors, shares_sliding);
+  }
 }
 
 template <class Floats, class Doubles, int kRegisters>
@@ -171,7 +175,7 @@ constexpr TileKernel tile_kernel(const char* name) {
           Floats::kLanes * static_cast<int64_t>(sizeof(float)),
           {0, most_vectors(kRegisters, 1), most_vectors(kRegisters, 2), most_vectors(kRegisters, 3),
            most_vectors(kRegisters, 4)},
-          {run_any<Floats, kRegisters>, run_any<Doubles, kRegisters>}};
+          {any_tile<Floats, kRegisters>, any_tile<Doubles, kRegisters>}};
 }
 
 }  // namespace
