@@ -48,7 +48,8 @@ class Worker {
     int64_t expanded = -1;
     for (int64_t item = begin; item < end; ++item) {
       const int64_t image = item / layout_.num_blocks;
-      const int64_t oc = image / p_.mb, n = image % p_.mb;
+      const int64_t oc = layout_.by_images ? image % p_.oc : image / p_.mb;
+      const int64_t n = layout_.by_images ? image / p_.oc : image % p_.mb;
       if (oc != expanded) expand_weights(oc);
       expanded = oc;
       run_block(oc, n, item % layout_.num_blocks);

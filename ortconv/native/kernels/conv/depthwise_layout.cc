@@ -12,6 +12,8 @@ constexpr int64_t kCopyBytes = 24 << 10;  // copy of rows of src, meant to stay 
 // Whole rows that follow each other are written into the last cache faster than past it, up to a dst of this size.
 constexpr int64_t kStreamBytes = 8 << 20;
 constexpr int64_t kMostVectors = 256;  // of a row of dst in one block
+// From this size of src and dst on, it pays to read and write them from beginning to end, as the CPU then prefetches.
+constexpr int64_t kFarBytes = 1 << 20;
 
 }  // namespace
 
@@ -63,6 +65,8 @@ DepthwiseLayout::DepthwiseLayout(const Plan& plan, const ConvProblem& p, int thr
   plain = x.classes == 1;
   patterns = x.classes / std::gcd(lanes, x.classes);
   period = lanes * patterns / x.classes;
+  const int64_t numbers = p.ic * product_of(p.src_size, p.ndims) + p.oc * product_of(p.dst_size, p.ndims);
+  by_images = plain && p.mb * numbers * static_cast<int64_t>(plan.element_bytes) > kFarBytes;
   vectors = ceil_div(p.dst_size[last], lanes);
   most_steps = x.num_shifts(plan.op);
   outer_taps = 1, most_rows = 1;

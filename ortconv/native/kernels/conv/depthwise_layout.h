@@ -42,6 +42,7 @@ struct DepthwiseLayout {
   DepthwiseAxis axis[kMaxSpatial];
   int64_t lanes, patterns, vectors, period;  // of a row of dst; src elements from one use of a pattern to the next
   bool plain;
+  bool by_images;  // channels of one image after the other; else images of one channel, whose weights are laid out once
   int64_t block_vectors, num_row_blocks, num_blocks;
   int64_t outer_taps, row_taps, most_rows, most_steps;
   int64_t copy_rows, pitch;
