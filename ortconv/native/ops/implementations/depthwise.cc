@@ -30,7 +30,7 @@ class Depthwise : public UnpackedDirect<kernels::depthwise_scratch_bytes, kernel
     }
     const auto vectors = static_cast<double>(layout.block_vectors);
     // Where taps and phases are not complete boxes, weights are looked up, and zeros are among them.
-    const bool in_boxes = !layout.plain && x.ker % x.classes == 0;
+    const bool in_boxes = !layout.plain && x.ker % x.classes == 0 && x.dilation == 1;
     const double lookup = layout.plain || in_boxes ? 1 : 3;
     Work work;
     work.items = items;
