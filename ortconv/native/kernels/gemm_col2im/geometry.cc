@@ -170,13 +170,14 @@ void Geometry::choose_columns(int64_t usual) {
 
 // Whether src is better the A operand, whose rows are not whole vectors.
 bool Geometry::prefers_wide(const Plan& plan) const {
-  constexpr int64_t kTransposed = 14;  // products that take as long as transposing one of their sums
   const int64_t positions = axis[0].x_count * inner_x, rows = plan.rows();
   if (positions > most_columns) return false;
+  // Products that take as long as transposing one of their sums; those of a single position are only copied.
+  const int64_t transposed = positions == 1 ? 2 : 14;
   const int64_t usual = rows_of_calls(rows, plan.mr) * align_up(positions, kGemmColumns);
   // Weights as the B operand are read in shorter runs, which takes a fifth longer.
   const int64_t wide_products = rows_of_calls(positions, plan.mr) * align_up(rows, kGemmColumns);
-  return (usual - wide_products - wide_products / 5) * plan.ic > kTransposed * positions * rows;
+  return (usual - wide_products - wide_products / 5) * plan.ic > transposed * positions * rows;
 }
 
 int64_t Geometry::wide_height(const Plan& plan, const ConvProblem& p) const {
