@@ -46,6 +46,7 @@ class Columns : public Direct {
                  dst_rows(p) * static_cast<double>(p.oc);
     work.stored = dst_count(p);
     work.far_weights = far_bytes(4 * weight_count(p));
+    if (rows == 1) work.products = products_beside(work.far_weights, work.products);
     work.far = far_bytes(4 * dst_count(p));
     return work;
   }

@@ -35,9 +35,10 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     constexpr double kLanes = 100;  // products that take as long as adding up the lanes of a vector
     work.products = groups * images * (geo.dots ? positions * rows * (ic + kLanes) : multiplied * products * ic);
     work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
-                 (geo.wide ? std::ceil(positions / static_cast<double>(sizes().mr)) *
-                                 std::ceil(rows / static_cast<double>(geo.panel_height))
-                           : std::ceil(rows / most) * tiles * (geo.in_strips && !geo.reads_in_place ? 8 : 1));
+                 (geo.dots   ? positions
+                  : geo.wide ? std::ceil(positions / static_cast<double>(sizes().mr)) *
+                                   std::ceil(rows / static_cast<double>(geo.panel_height))
+                             : std::ceil(rows / most) * tiles * (geo.in_strips && !geo.reads_in_place ? 8 : 1));
     const double copies = geo.all_depth ? blocks : std::ceil(rows / static_cast<double>(geo.tile_rows));
     // Whole vectors of a src whose positions follow each other take less time than short rows.
     const double share = geo.in_strips && geo.dense ? 0.6 : 1;
@@ -67,6 +68,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     if (geo.in_steps) reached = 0;
     work.stored = (one_by_one ? kOneByOne : 1) * reached + kFilled * (dst_count(p) - reached);
     work.far_weights = far_bytes(4 * weight_count(p) * multiplied, tiles * images);
+    if (positions == 1 && !geo.dots) work.products = products_beside(work.far_weights, work.products);
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
     return work;
   }

@@ -75,4 +75,11 @@ inline double far_bytes(double bytes, double passes = 1) {
   return (bytes + (kFromMemory - 1) * std::max(0.0, bytes - kShare)) * passes;
 }
 
+// Products of a single position, whose weights are fetched while others are multiplied: those that take longer than
+// fetching so many bytes.
+inline double products_beside(double far_weights, double products) {
+  constexpr double kOfByte = 0.8;
+  return std::max(0.0, products - kOfByte * far_weights);
+}
+
 }  // namespace ortconv::implementations

@@ -17,6 +17,7 @@ class Tapwise : public PackedDirect {
   std::optional<Work> work(const ConvProblem& p) const override {
     if (!kernels::can_run_tapwise(sizes(), p) || !is_moderate(p)) return std::nullopt;
     const kernels::tapwise::Blocks blocks(sizes());
+    const kernels::tapwise::Layout layout(sizes(), p, 1);
     const bool in_pairs = kernels::tapwise_pairs_kernel(node().dtype, node().arch) != nullptr;
     double met = static_cast<double>(p.mb), classes = 1, rows = 1;
     for (int a = 0; a < p.ndims; ++a) {
@@ -35,12 +36,16 @@ class Tapwise : public PackedDirect {
     work.items = groups * static_cast<double>(blocks.count * p.mb);
     work.products = groups * met * depth * columns / (in_pairs ? 2 : 1);
     work.added = groups * met * columns * std::ceil(depth / 256);
-    work.calls = groups * static_cast<double>(blocks.count) * rows * static_cast<double>(p.ker[p.ndims - 1]) *
-                 std::ceil(met / rows / static_cast<double>(p.ker[p.ndims - 1] * kernels::tapwise::kPanelRows));
+    const auto last_taps = static_cast<double>(p.ker[p.ndims - 1]);
+    // Rows of images whose positions are multiplied together.
+    const double lines = rows * last_taps * static_cast<double>(layout.along_batch ? layout.num_blocks : p.mb);
+    work.calls = groups * static_cast<double>(blocks.count) * lines *
+                 std::ceil(met / lines / static_cast<double>(kernels::tapwise::kPanelRows));
     work.copied = src_count(p);
     work.stored = groups * static_cast<double>(p.mb) * classes * columns;
     work.steps = dst_rows(p) * static_cast<double>(p.oc);
-    work.far_weights = far_bytes((in_pairs ? 2 : 4) * weight_count(p));
+    work.far_weights =
+        far_bytes((in_pairs ? 2 : 4) * weight_count(p) * landing_taps(p), static_cast<double>(layout.num_blocks));
     work.far = far_bytes(4 * dst_count(p)) + far_bytes(4 * src_count(p));
     return work;
   }
