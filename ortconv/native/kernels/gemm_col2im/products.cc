@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/gemm_col2im/add.h"
 #include "kernels/gemm_col2im/item.h"
@@ -21,6 +24,20 @@ void prefetch([[maybe_unused]] const Cell* in, [[maybe_unused]] int64_t count) {
   for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(in + i, 0, 2);
 #endif
 }
+
+// Copies rows of kLength numbers, in_step apart.
+template <int kLength, class Cell>
+void copy_rows(const Cell* in, int64_t in_step, int64_t rows, Cell* out, int64_t out_step) {
+  for (; rows > 0; --rows, in += in_step, out += out_step) std::memcpy(out, in, kLength * sizeof(Cell));
+}
+template <class Cell, int... kLengths>
+constexpr auto copy_functions(std::integer_sequence<int, kLengths...>) {
+  using Copy = void (*)(const Cell*, int64_t, int64_t, Cell*, int64_t);
+  return std::array<Copy, sizeof...(kLengths)>{copy_rows<kLengths, Cell>...};
+}
+constexpr int kShortCopy = 16;
+template <class Cell>
+constexpr auto kCopyRows = copy_functions<Cell>(std::make_integer_sequence<int, kShortCopy + 1>());
 
 template <class In>
 class Worker {
@@ -179,6 +196,11 @@ void Worker<In>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t 
                    if (src_c == 1) {
                      kernels.transpose.template from<In>()(in, step, length, depth, out + column, pitch);
                      return;
+                   }
+                   if constexpr (std::is_same_v<In, Cell>) {
+                     if (step == 1 && length <= kShortCopy) {
+                       return kCopyRows<Cell>[static_cast<size_t>(length)](in, src_c, depth, out + column, pitch);
+                     }
                    }
                    for (int64_t k = 0; k < depth; ++k) {
                      kernels.load(in + k * src_c, step, length, out + k * pitch + column);
