@@ -183,10 +183,17 @@ void Worker<In>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t 
   if (!geo_.wide && tile.columns < whole) {  // zeros behind the last column, as the GEMM reads whole vectors
     for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + whole - kGemmColumns, kGemmColumns, Cell());
   }
+  const auto copy_channels = [&](const In* in, int64_t step, int64_t length, Cell* to) {
+    if constexpr (std::is_same_v<In, Cell>) {
+      if (step == 1 && length <= kShortCopy) {
+        return kCopyRows<Cell>[static_cast<size_t>(length)](in, src_c, depth, to, pitch);
+      }
+    }
+    for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, step, length, to + k * pitch);
+  };
   const In* src = src_ + channel * src_c;
   if (geo_.dense && src_c != 1) {
-    const In* in = src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
-    for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, 1, tile.columns, out + k * pitch);
+    copy_channels(src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin, 1, tile.columns, out);
   } else {
     for (int a = 0; a < geo_.ndims; ++a) src += geo_.axis[a].x_begin * geo_.axis[a].src_x;
     for_each_run(geo_, along, unit, tile.begin, tile.begin + tile.columns,
@@ -195,15 +202,8 @@ void Worker<In>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t 
                    for (int a = 0; a <= along; ++a) in += x[a] * geo_.axis[a].src_x;
                    if (src_c == 1) {
                      kernels.transpose.template from<In>()(in, step, length, depth, out + column, pitch);
-                     return;
-                   }
-                   if constexpr (std::is_same_v<In, Cell>) {
-                     if (step == 1 && length <= kShortCopy) {
-                       return kCopyRows<Cell>[static_cast<size_t>(length)](in, src_c, depth, out + column, pitch);
-                     }
-                   }
-                   for (int64_t k = 0; k < depth; ++k) {
-                     kernels.load(in + k * src_c, step, length, out + k * pitch + column);
+                   } else {
+                     copy_channels(in, step, length, out + column);
                    }
                  });
   }
