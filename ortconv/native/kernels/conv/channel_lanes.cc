@@ -12,6 +12,7 @@ namespace ortconv::kernels {
 namespace {
 
 using channel_lanes::AxisTap;
+using channel_lanes::ClassPositions;
 using channel_lanes::Layout;
 
 template <class T>
@@ -33,6 +34,7 @@ class Worker {
         src_offset_(reinterpret_cast<int64_t*>(slice + layout_.slice_steps)),
         weight_offset_(src_offset_ + x_axis().ker),
         class_begin_(weight_offset_ + x_axis().ker),
+        classes_(reinterpret_cast<ClassPositions*>(slice + layout_.slice_classes)),
         bias_(reinterpret_cast<Cell*>(slice + layout_.slice_bias)),
         weights_(reinterpret_cast<Cell*>(slice + layout_.slice_weights)),
         copy_(reinterpret_cast<Cell*>(slice + layout_.slice_copy)),
@@ -163,6 +165,8 @@ class Worker {
       if (box.dst_begin[a] >= box.dst_end[a]) return;
     }
     copy_rows(run_.src + n * p_.src_n + first_channel_ * p_.src_c, box, block);
+    if (block != listed_) list_classes(box);
+    listed_ = block;
     T* const dst = run_.dst + n * p_.dst_n + first_channel_ * p_.dst_c;
     const int64_t count = box.dst_end[last] - box.dst_begin[last];
     int64_t y[kMaxSpatial];
@@ -172,7 +176,7 @@ class Worker {
       T* to = dst + box.dst_begin[last];
       for (int a = 0; a < last; ++a) to += y[a] * p_.dst_x[a];
       if (to != end_ || filled_ + rows * count > layout_.tile) flush();
-      sum_rows(list_rows(box, y, rows), rows, box);
+      sum_rows(list_rows(box, y, rows), rows, count);
       add_to_tile(to, count);
       if (rows > 1) add_to_tile(to + p_.dst_x[last - 1], count);
       int a = last - 1;
@@ -231,30 +235,39 @@ class Worker {
     return count;
   }
 
-  // Sums rows of dst from the listed rows of src, into the tile.
-  void sum_rows(int64_t num_rows, int64_t dst_rows, const Box& box) {
+  // Lists the positions of a row of dst by their class.
+  void list_classes(const Box& box) {
     const DepthwiseAxis& x = x_axis();
     const int64_t begin = box.dst_begin[layout_.last], end = box.dst_end[layout_.last];
-    int64_t moved = 0;  // offset of the pointers in rows_ from the beginnings of the rows
+    num_classes_ = 0;
     for (int64_t cls = 0; cls < x.classes; ++cls) {
       const int64_t first = ceil_div(begin + x.base - cls, x.classes), past = ceil_div(end + x.base - cls, x.classes);
       if (first >= past) continue;
-      const int64_t move = (first * x.step - box.x_origin) * lanes_;
-      for (int64_t r = 0; r < num_rows; ++r) rows_[r] += move - moved;
-      moved = move;
       const int64_t step = class_begin_[cls];
-      Cell* const to = tile_ + (filled_ + first * x.classes + cls - x.base - begin) * lanes_;
-      plan_.depthwise->run(ChannelLanesArgs<Cell>{past - first,
-                                                  x.classes * lanes_,
+      classes_[num_classes_++] = {past - first, (first * x.step - box.x_origin) * lanes_,
+                                  (first * x.classes + cls - x.base - begin) * lanes_, class_begin_[cls + 1] - step,
+                                  step};
+    }
+  }
+
+  // Sums rows of dst from the listed rows of src, into the tile.
+  void sum_rows(int64_t num_rows, int64_t dst_rows, int64_t count) {
+    Cell* const tile = tile_ + filled_ * lanes_;
+    int64_t moved = 0;  // offset of the pointers in rows_ from the beginnings of the rows
+    for (const ClassPositions* c = classes_; c != classes_ + num_classes_; ++c) {
+      for (int64_t r = 0; r < num_rows; ++r) rows_[r] += c->src - moved;
+      moved = c->src;
+      plan_.depthwise->run(ChannelLanesArgs<Cell>{c->count,
+                                                  x_axis().classes * lanes_,
                                                   num_rows,
                                                   rows_,
                                                   weight_rows_,
-                                                  class_begin_[cls + 1] - step,
-                                                  src_offset_ + step,
-                                                  weight_offset_ + step,
+                                                  c->steps,
+                                                  src_offset_ + c->first,
+                                                  weight_offset_ + c->first,
                                                   bias_,
                                                   dst_rows,
-                                                  {to, to + (end - begin) * lanes_}});
+                                                  {tile + c->dst, tile + c->dst + count * lanes_}});
     }
   }
 
@@ -293,13 +306,15 @@ class Worker {
   AxisTap* axis_taps_;   // of each axis before the last, from the one before its first to the one after its last
   int64_t* src_offset_;  // of the steps, see ChannelLanesArgs
   int64_t* weight_offset_;
-  int64_t* class_begin_;  // the steps of each class
+  int64_t* class_begin_;     // the steps of each class
+  ClassPositions* classes_;  // those that a row of the block has
   Cell* bias_;
   Cell* weights_;
   Cell* copy_;
   Cell* tile_;
   int64_t first_channel_ = 0, channels_ = 0;
-  int64_t zeros_of_ = -1, zeroed_ = 0;  // the block whose zeros the copy has, and for how many channels
+  int64_t listed_ = -1, num_classes_ = 0;  // the block whose classes are listed
+  int64_t zeros_of_ = -1, zeroed_ = 0;     // the block whose zeros the copy has, and for how many channels
   // The tile: its positions, and their places in dst for the first channel: one, or one for each of the rows that were
   // summed last.
   int64_t filled_ = 0;

@@ -43,7 +43,8 @@ Layout::Layout(const Plan& plan, const ConvProblem& p, int threads) : last(plan.
   slice_weight_rows = slice_rows + align64(most_rows * sizeof(void*));
   slice_axis_taps = slice_weight_rows + align64(most_rows * kMaxLaneRows * sizeof(void*));
   slice_steps = slice_axis_taps + align64(axis_taps * sizeof(AxisTap));
-  slice_bias = slice_steps + align64((2 * x.ker + x.classes + 1) * sizeof(int64_t));
+  slice_classes = slice_steps + align64((2 * x.ker + x.classes + 1) * sizeof(int64_t));
+  slice_bias = slice_classes + align64(x.classes * sizeof(ClassPositions));
   slice_weights = slice_bias + align64(lanes * cell);
   slice_copy = slice_weights + align64(taps * lanes * cell);
   slice_tile = slice_copy + align64(copy_bytes);

@@ -13,6 +13,13 @@ struct AxisTap {
   int64_t shift, cls;
 };
 
+// The positions of a row of dst of one class, in a block.
+struct ClassPositions {
+  int64_t count;
+  int64_t src, dst;      // offsets of the first one, from the beginnings of a row of the copy of src and of the tile
+  int64_t steps, first;  // taps, and where they are listed
+};
+
 // An item is a block of channels of one image, in some positions of every axis.
 struct Layout {
   int last;
@@ -26,8 +33,8 @@ struct Layout {
   int64_t num_blocks, num_items, num_slices;
   int64_t copy_bytes;
   // Byte offsets into the scratch, which holds a slice per thread.
-  size_t slice_rows, slice_weight_rows, slice_axis_taps, slice_steps, slice_bias, slice_weights, slice_copy, slice_tile,
-      slice_size;
+  size_t slice_rows, slice_weight_rows, slice_axis_taps, slice_steps, slice_classes, slice_bias, slice_weights,
+      slice_copy, slice_tile, slice_size;
 
   Layout(const Plan& plan, const ConvProblem& p, int threads);
 };

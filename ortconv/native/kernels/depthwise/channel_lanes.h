@@ -66,6 +66,7 @@ void channel_lanes_rows(const ChannelLanesArgs<typename V::Cell>& args, std::ind
   constexpr int64_t kMost = sizeof...(kIndex);
   static constexpr void (*kTiles[])(const ChannelLanesArgs<typename V::Cell>&,
                                     int64_t) = {channel_lanes_tile<V, C, static_cast<int>(kIndex) + 1>...};
+  if (args.positions <= kMost) return kTiles[args.positions - 1](args, 0);
   const int64_t tiles = ceil_div(args.positions, kMost);
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t begin = args.positions * i / tiles;

@@ -13,14 +13,15 @@ struct Costs {
 // Of floats with AVX2, which benchmarks/costs.py found with 800 random shapes and the layers of benchmarks/shapes.py,
 // counted four times, on an EPYC with a peak of 104 GFLOP/s a core (Zen 3). Then each was moved, so that choices among
 // 1,009 other shapes, on a Zen 4 without its AVX-512, lose least: 3.3% where it was 6.1%; and 4.6% for 5.3% on 309
-// shapes that a first try did not see. What gemm_col2im takes for bytes from beyond L2 was lowered later.
+// shapes that a first try did not see. Changed later: what gemm_col2im takes for bytes from beyond L2; sliding_rows,
+// when its tiles had become faster; channel_lanes, fitted again to 135 runs when its calls were counted anew.
 constexpr Costs kAvx2[] = {
     {1.93e+03, 0, 35.4, 0, 0.0237, 0.464, 0, 0.909, 0},                // winograd
     {8.3e+03, 0, 0, 2.49, 0.0189, 0.321, 0, 0.166, 0},                 // depth_to_space
     {1.99e+03, 98.2, 0.834, 28.1, 0.0202, 0.529, 0, 0.153, 0.0228},    // disjoint_windows
     {1.03e+03, 61.9, 16.8, 25.5, 0.0369, 0.172, 0.13, 0, 0.0176},      // sliding_rows
     {5.42e+03, 0, 17.2, 29.2, 0.0246, 0.977, 0.736, 0.0668, 0.0247},   // tapwise
-    {1.83e+03, 93.9, 3.77, 3.86, 0.0362, 0, 0, 0, 0},                  // channel_lanes
+    {160, 77, 1.63, 19, 0.0218, 0.0475, 0, 0.398, 0.0278},             // channel_lanes
     {1.94e+03, 60.6, 3.14, 6.12, 0.0421, 0, 1.06, 0.251, 0},           // depthwise
     {2.96e+03, 111, 15.9, 102, 0.0195, 0.139, 0.0804, 0.542, 0.0277},  // phases
     {3.51e+03, 97.7, 2.45, 18.6, 0.0167, 0.43, 0.361, 0.426, 0.0176},  // gemm_col2im
@@ -31,14 +32,14 @@ constexpr Costs kAvx2[] = {
 
 // The same with AVX-512, of 1,600 other random shapes and the layers four times, on an EPYC (Zen 4) that computes
 // vectors of 512 bits in halves: its peak is that of AVX2. The row of gemm_col2im was fitted again later, with the
-// others as they are, and what phases stores when that no longer went past the caches.
+// others as they are. Changed later, too: what phases stores, sliding_rows, calls of channel_lanes, and columns.
 constexpr Costs kAvx512[] = {
     {1.38e+03, 0, 17.2, 0, 0.0126, 0.0753, 0, 0.508, 0.0226},         // winograd
     {709, 0, 0, 3.78, 0.0117, 0.269, 0, 0.0981, 0},                   // depth_to_space
     {393, 17.6, 0.545, 19, 0.0149, 0.324, 0, 0.135, 0.0216},          // disjoint_windows
     {100, 14.8, 7.34, 11.8, 0.0192, 0.119, 0.0754, 0, 0.0217},        // sliding_rows
     {2.53e+03, 0, 3.16, 44.2, 0.0147, 0.0675, 0, 0.611, 0.0155},      // tapwise
-    {248, 36.1, 2.09, 0, 0.0142, 0, 0, 0.193, 0.0117},                // channel_lanes
+    {248, 36.1, 2.09, 6, 0.0142, 0, 0, 0.193, 0.0117},                // channel_lanes
     {294, 33.3, 2.07, 3.13, 0.0144, 0.00733, 0.631, 0.0615, 0.0136},  // depthwise
     {892, 19.9, 7.63, 78.2, 0.0141, 0.104, 0.0509, 0.204, 0.0238},    // phases
     {642, 90, 1.54, 10.5, 0.0155, 0.419, 0.171, 0.213, 0.0109},       // gemm_col2im

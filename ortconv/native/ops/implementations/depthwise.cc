@@ -63,15 +63,15 @@ class ChannelLanes : public UnpackedDirect<kernels::channel_lanes_scratch_bytes,
     const LanesLayout layout(sizes(), p, 1);
     const auto items = static_cast<double>(layout.num_items), lanes = static_cast<double>(layout.lanes);
     const auto blocks = static_cast<double>(layout.channel_blocks);
-    double positions = static_cast<double>(p.mb), classes = 1;
-    for (int a = 0; a < p.ndims; ++a) {
-      positions *= static_cast<double>(layout.axis[a].positions);
-      classes *= static_cast<double>(layout.axis[a].classes);
-    }
+    double positions = static_cast<double>(p.mb);
+    for (int a = 0; a < p.ndims; ++a) positions *= static_cast<double>(layout.axis[a].positions);
+    const kernels::DepthwiseAxis& x = layout.axis[layout.last];
     Work work;
     work.items = items;
     work.products = blocks * positions * static_cast<double>(layout.taps) * lanes;
-    work.calls = blocks * positions * classes;
+    // One for each class of a row of dst, or of two.
+    work.calls = blocks * dst_rows(p) * static_cast<double>(std::min(x.classes, p.dst_size[layout.last])) /
+                 (layout.in_twos ? 2 : 1);
     work.copied = items * static_cast<double>(layout.copy_bytes) / static_cast<double>(sizes().cell_bytes) +
                   blocks * static_cast<double>(layout.taps) * lanes;
     work.stored = blocks * lanes * dst_positions(p);
