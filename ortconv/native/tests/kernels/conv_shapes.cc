@@ -76,6 +76,7 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {21, 35}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, 1, 5, 5, 10, false});
   list.push_back({Op::kConvTranspose, {90, 90}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 1, 2, 2, 2});
   list.push_back({Op::kConvTranspose, {20, 20}, {5, 5}, {3, 3}, {2, 2}, {3, 1}, {-2, 0}, 2, 3, 3, 9});
+  list.push_back({Op::kConvTranspose, {60, 90}, {3, 2}, {1, 1}, {1, 1}, {1, 0}, {1, 1}, 2, 10, 10, 20});  // by images
   list.push_back({Op::kConvTranspose, {9, 10, 11}, {3, 4, 5}, {2, 3, 1}, {2, 1, 3}, {2, 0, 4}, {1, -9, 3}, 1, 2, 2, 2});
   list.push_back({Op::kConvTranspose, {6, 40, 30}, {2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, 1, 3, 3, 3});
   list.push_back({Op::kConvTranspose, {6000}, {16}, {8}, {1}, {4}, {4}, 1, 3, 3, 3});
