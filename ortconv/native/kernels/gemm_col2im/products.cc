@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include "kernels/gemm_col2im/add.h"
+#include "kernels/gemm_col2im/copy.h"
 #include "kernels/gemm_col2im/item.h"
 #include "kernels/gemm_col2im/lists.h"
 #include "kernels/gemm_col2im/tiles.h"
@@ -15,29 +13,6 @@ namespace {
 
 using im2col::pitch_of;
 using im2col::whole_vectors;
-
-// Prefetches what is read soon, not in this order.
-template <class Cell>
-void prefetch([[maybe_unused]] const Cell* in, [[maybe_unused]] int64_t count) {
-#if defined(__GNUC__)
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Cell));
-  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(in + i, 0, 2);
-#endif
-}
-
-// Copies rows of kLength numbers, in_step apart.
-template <int kLength, class Cell>
-void copy_rows(const Cell* in, int64_t in_step, int64_t rows, Cell* out, int64_t out_step) {
-  for (; rows > 0; --rows, in += in_step, out += out_step) std::memcpy(out, in, kLength * sizeof(Cell));
-}
-template <class Cell, int... kLengths>
-constexpr auto copy_functions(std::integer_sequence<int, kLengths...>) {
-  using Copy = void (*)(const Cell*, int64_t, int64_t, Cell*, int64_t);
-  return std::array<Copy, sizeof...(kLengths)>{copy_rows<kLengths, Cell>...};
-}
-constexpr int kShortCopy = 16;
-template <class Cell>
-constexpr auto kCopyRows = copy_functions<Cell>(std::make_integer_sequence<int, kShortCopy + 1>());
 
 template <class In>
 class Worker {
@@ -93,8 +68,6 @@ class Worker {
   template <class Fn>
   void for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const;
   bool meets_nothing(const Tile& tile, int64_t begin, int64_t end) const;
-  void copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const;
-  void copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
   int64_t readable_columns(const Tile& tile) const;
   int64_t row_begin() const { return part_.channel * plan_.taps; }
   int64_t row_end() const { return (part_.channel + part_.channels) * plan_.taps; }
@@ -166,80 +139,6 @@ bool Worker<In>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) con
   return !any;
 }
 
-// Copies some channels of src, from `channel` on, as rows of the B operand.
-template <class In>
-void Worker<In>::copy(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const {
-  const im2col::Kernels<In>& kernels = operands_.kernels;
-  const int64_t whole = whole_vectors(tile.columns), src_c = problem_.src_c;
-  int along = geo_.ndims - 1;  // the last axis with several positions
-  while (along > 0 && geo_.axis[along].x_count == 1) --along;
-  const int64_t step = geo_.axis[along].src_x;
-  // Axes whose positions follow those of the axis before evenly are as good as one.
-  int64_t unit = 1;
-  while (along > 0 && geo_.axis[along].x_count == geo_.axis[along].src_size &&
-         geo_.axis[along - 1].src_x == geo_.axis[along].src_x * geo_.axis[along].src_size) {
-    unit *= geo_.axis[along--].x_count;
-  }
-  if (!geo_.wide && tile.columns < whole) {  // zeros behind the last column, as the GEMM reads whole vectors
-    for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + whole - kGemmColumns, kGemmColumns, Cell());
-  }
-  const auto copy_channels = [&](const In* in, int64_t step, int64_t length, Cell* to) {
-    if constexpr (std::is_same_v<In, Cell>) {
-      if (step == 1 && length <= kShortCopy) {
-        return kCopyRows<Cell>[static_cast<size_t>(length)](in, src_c, depth, to, pitch);
-      }
-    }
-    for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, step, length, to + k * pitch);
-  };
-  const In* src = src_ + channel * src_c;
-  if (geo_.dense && src_c != 1) {
-    copy_channels(src + geo_.axis[0].x_begin * geo_.inner_x + tile.begin, 1, tile.columns, out);
-  } else {
-    for (int a = 0; a < geo_.ndims; ++a) src += geo_.axis[a].x_begin * geo_.axis[a].src_x;
-    for_each_run(geo_, along, unit, tile.begin, tile.begin + tile.columns,
-                 [&](int64_t column, int64_t length, const int64_t* x, int64_t rest) {
-                   const In* in = src + rest * step;
-                   for (int a = 0; a <= along; ++a) in += x[a] * geo_.axis[a].src_x;
-                   if (src_c == 1) {
-                     kernels.transpose.template from<In>()(in, step, length, depth, out + column, pitch);
-                   } else {
-                     copy_channels(in, step, length, out + column);
-                   }
-                 });
-  }
-}
-
-// The same as strips, one after the other, each [channel][column].
-template <class In>
-void Worker<In>::copy_strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const {
-  const int64_t whole = tile.columns / kGemmColumns * kGemmColumns;
-  int64_t copied = 0;
-  if (geo_.dense && problem_.src_c != 1) {
-    copied = whole / geo_.strip * geo_.strip;
-    const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
-    constexpr int64_t kAhead = 8;
-    for (int64_t k = 0; k < depth; ++k, in += problem_.src_c) {
-      if (k + kAhead < depth) prefetch(in + kAhead * problem_.src_c, copied);
-      for (int64_t column = 0; column < copied; column += geo_.strip) {
-        Cell* to = out + column * depth + k * geo_.strip;
-        if constexpr (!std::is_same_v<In, Cell>) {
-          operands_.kernels.load(in + column, 1, geo_.strip, to);
-          continue;
-        }
-        for (int64_t i = 0; i < geo_.strip; i += kGemmColumns) {
-          std::memcpy(to + i, in + column + i, kGemmColumns * sizeof(Cell));
-        }
-      }
-    }
-  }
-  Tile strip = tile;
-  for (int64_t column = copied; column < tile.columns; column += geo_.strip) {
-    strip.begin = tile.begin + column;
-    strip.columns = std::min(geo_.strip, tile.columns - column);
-    copy(strip, channel, depth, whole_vectors(strip.columns), out + column * depth);
-  }
-}
-
 // At most `depth` channels of src: in place, or the copy.
 template <class In>
 auto Worker<In>::source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const -> Source {
@@ -259,7 +158,8 @@ auto Worker<In>::source(Tile* tile, int64_t channel, int64_t depth, bool accumul
     return {channel, depth, in, nullptr, problem_.src_c, accumulate};
   }
   if (tile->copied == 0 || tile->first_copied != channel) {
-    geo_.in_strips ? copy_strips(*tile, channel, depth, copy_) : copy(*tile, channel, depth, pitch_, copy_);
+    const SrcCopy<In> copy{geo_, problem_, operands_.kernels, src_};
+    geo_.in_strips ? copy.strips(*tile, channel, depth, copy_) : copy.rows(*tile, channel, depth, pitch_, copy_);
     tile->first_copied = channel, tile->copied = depth;
   }
   return {channel, depth, nullptr, copy_, pitch_, accumulate};

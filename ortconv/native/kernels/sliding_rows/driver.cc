@@ -87,11 +87,10 @@ class Worker {
         lines_(reinterpret_cast<Line*>(slice + geo_.lines)),
         steps_(reinterpret_cast<Steps*>(slice + geo_.steps_of_tiles)),
         sums_(reinterpret_cast<Cell*>(slice + geo_.sums)),
+        counts_{geo_.row_tiles, geo_.num_columns, geo_.dst_rows, plan_.g, geo_.others},
         most_steps_(ceil_div(geo_.length, plan_.shift)) {
     const bool src_slides = plan_.sliding == Operand::kSrc;
-    const int64_t counts[] = {geo_.row_tiles, geo_.num_columns, geo_.dst_rows, plan_.g, geo_.others};
-    std::copy_n(counts, kIndices, counts_);
-    if (!src_slides) std::rotate(counts_, counts_ + 1, counts_ + 3);
+    if (!src_slides) std::rotate(order_, order_ + 1, order_ + 3);
     const int64_t src_row = geo_.rows_are_images ? geo_.src_image : 0;
     const int64_t weights_row = geo_.rows_are_images ? 0 : plan_.weights_dst_channel();
     args_.channels = plan_.ic;
@@ -109,22 +108,23 @@ class Worker {
     // Most items follow the one before, and to divide for each would take longer than a short row.
     if (item != next_item_) go_to(item);
     next_item_ = item + 1;
-    const bool src_slides = plan_.sliding == Operand::kSrc;
-    const int64_t tile = at_[src_slides ? 0 : 2], column = at_[src_slides ? 1 : 0], row = at_[src_slides ? 2 : 1];
-    const bool is_other_block = column != listed_column_;
-    if (is_other_block) list_tiles(column);
-    if (is_other_block || tile != listed_tile_) list_rows(tile);
-    if (row != listed_row_) list_lines(row);
-    const int64_t group = at_[3], other = at_[4];
-    run_rows(group, geo_.rows_are_images ? first_row_ : other, geo_.rows_are_images ? other : first_row_);
-    for (int i = 0; i < kIndices && ++at_[i] == counts_[i]; ++i) at_[i] = 0;
+    const bool is_other_block = at_[kColumn] != listed_column_;
+    if (is_other_block) list_tiles(at_[kColumn]);
+    if (is_other_block || at_[kTile] != listed_tile_) list_rows(at_[kTile]);
+    if (at_[kRow] != listed_row_) list_lines(at_[kRow]);
+    run_rows(at_[kGroup], geo_.rows_are_images ? first_row_ : at_[kOther],
+             geo_.rows_are_images ? at_[kOther] : first_row_);
+    for (const Index index : order_) {
+      if (++at_[index] < counts_[index]) break;
+      at_[index] = 0;
+    }
   }
 
  private:
   void go_to(int64_t item) {
-    for (int i = 0; i < kIndices; ++i) {
-      at_[i] = item % counts_[i];
-      item /= counts_[i];
+    for (const Index index : order_) {
+      at_[index] = item % counts_[index];
+      item /= counts_[index];
     }
   }
 
@@ -257,9 +257,11 @@ class Worker {
   Cell* sums_;
   TileArgs<Cell> args_{};
   Cell bias_[kMostRows];
-  // The indices of the next item, the fastest first, and how many there are of each.
-  static constexpr int kIndices = 5;
-  int64_t next_item_ = -1, at_[kIndices], counts_[kIndices];
+  // What an item is, how many there are of each, and the order in which they change, the fastest first.
+  enum Index { kTile, kColumn, kRow, kGroup, kOther, kIndices };
+  const int64_t counts_[kIndices];
+  Index order_[kIndices] = {kTile, kColumn, kRow, kGroup, kOther};
+  int64_t next_item_ = -1, at_[kIndices] = {};  // those of the next item
   // What is listed: rows of a tile, tiles of a block of columns, lines of a row of dst, and where each begins.
   int64_t listed_tile_ = -1, listed_column_ = -1, listed_row_ = -1;
   int64_t first_row_ = 0, first_ = 0, end_ = 0, offset_ = 0;

@@ -8,8 +8,6 @@
 namespace ortconv::implementations {
 namespace {
 
-using kernels::tapwise::Reach;
-
 class Tapwise : public PackedDirect {
  public:
   Tapwise(const Node& node, kernels::PlanPtr sizes) : PackedDirect(node, std::move(sizes), kernels::Packing::kTaps) {}
@@ -22,10 +20,7 @@ class Tapwise : public PackedDirect {
     double met = static_cast<double>(p.mb), classes = 1, rows = 1;
     for (int a = 0; a < p.ndims; ++a) {
       double of_axis = 0;
-      for (int64_t k = 0; k < p.ker[a]; ++k) {
-        const Reach reach(p, a, k);
-        of_axis += static_cast<double>(reach.end - reach.begin);
-      }
+      for (int64_t k = 0; k < p.ker[a]; ++k) of_axis += static_cast<double>(landing_positions(p, a, k));
       met *= of_axis;
       classes *= static_cast<double>(ceil_div(p.dst_size[a], p.stride[a]) * p.stride[a]);
       if (a + 1 < p.ndims) rows *= of_axis;
