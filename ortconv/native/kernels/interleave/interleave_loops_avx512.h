@@ -59,7 +59,7 @@ struct Heads {
 
 // Output vectors of the elements [i, i + kWidth) of every phase.
 template <int P, class T, class Vector>
-void shuffled(const Sum<T>* const* src, int64_t i, Vector add, Vector* out) {
+ORTCONV_ALWAYS_INLINE inline void shuffled(const Sum<T>* const* src, int64_t i, Vector add, Vector* out) {
   ORTCONV_UNROLL
   for (int p = 0; p < P; ++p) out[p] = avx512::add(avx512::load(src[p] + i), add);
   avx512::shuffle<P, kLanes<T>>(out);
@@ -67,7 +67,7 @@ void shuffled(const Sum<T>* const* src, int64_t i, Vector add, Vector* out) {
 
 // As whole lines, but for an odd one.
 template <int P, class T, class Vector>
-void store_all(const Vector* v, T* dst) {
+ORTCONV_ALWAYS_INLINE inline void store_all(const Vector* v, T* dst) {
   constexpr int kWidth = kLanes<T>, kPairs = kLine<T> / kWidth == 2 ? P / 2 : 0;
   ORTCONV_UNROLL
   for (int i = 0; i < kPairs; ++i) {

@@ -42,7 +42,7 @@ inline __m512d permute(__m512d a, __m512i index, __m512d b) { return _mm512_perm
 
 // Of P vectors of L elements, a phase each, what their elements make in turns.
 template <int P, int L, class Vector>
-void shuffle(Vector* row) {
+ORTCONV_ALWAYS_INLINE inline void shuffle(Vector* row) {
   static constexpr Shuffle<P, L> kShuffle;
   Vector out[P];
   if constexpr (P == 1) return;
