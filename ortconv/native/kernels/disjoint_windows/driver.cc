@@ -5,6 +5,7 @@
 #include "base/ranges.h"
 #include "kernels/disjoint_windows/plan.h"
 #include "kernels/disjoint_windows/rows.h"
+#include "kernels/fill.h"
 #include "kernels/im2col/product.h"
 
 namespace ortconv::kernels::disjoint_windows {
@@ -204,7 +205,8 @@ void Worker<T>::fill(int64_t x_begin, int64_t x_end) {
         offset += rest % p_.dst_size[a] * p_.dst_x[a];
         rest /= p_.dst_size[a];
       }
-      im2col::fill(dst_ + c * p_.dst_c + (first + rest) * p_.dst_x[0] + offset, length, value);
+      T* const out = dst_ + c * p_.dst_c + (first + rest) * p_.dst_x[0] + offset;
+      geo_.gaps_lie_far ? fill_past_caches(out, length, value) : kernels::fill(out, length, value);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/fill.h"
 #include "kernels/gemm/pieces.h"
 #include "kernels/im2col/product.h"
 
@@ -108,6 +109,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   for (int a = 0; a < p.ndims; ++a) {
     gaps |= p.ker[a] < p.stride[a] || p.pad[a] + p.dst_size[a] > p.src_size[a] * p.stride[a];
   }
+  gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
   const int64_t parts = p.mb * p.g * plan.num_blocks, wanted = threads > 1 ? 4 * threads : 1;
   slab = ceil_div(p.src_size[0], std::min(p.src_size[0], ceil_div(wanted, parts)));
   num_slabs = ceil_div(p.src_size[0], slab);

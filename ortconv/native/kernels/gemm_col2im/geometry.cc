@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/parallel.h"
+#include "kernels/fill.h"
 #include "kernels/im2col/product.h"
 
 namespace ortconv::kernels::gemm_col2im {
@@ -143,6 +144,7 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   if (in_steps) crop(plan);
   has_gaps = std::any_of(axis, axis + ndims, [](const Axis& a) { return a.has_gaps() || a.by_position; });
   vector_axis = ndims - 1;
+  gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
   inner_x = inner_j = slots = unit = 1;
   while (vector_axis > 0 && is_plain(axis[vector_axis])) unit *= axis[vector_axis--].x_count;
   direct = vector_axis == 0 && is_plain(axis[0]);

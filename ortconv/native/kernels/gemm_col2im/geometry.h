@@ -80,6 +80,7 @@ struct Geometry {
   bool has_gaps;                       // there are positions of dst that no tap reaches
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
+  bool gaps_lie_far;                   // see kernels/fill.h
   bool wide, dots;
   bool by_rows;                     // it is not: the steps read sums that lie in a row for each position
   int64_t panel_height;             // rows of weights

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "base/math.h"
@@ -50,17 +49,6 @@ void zero(Cell* out, int64_t n) {
     for (int64_t i = 0; i < n; ++i) out[i] = 0;
   } else {
     std::fill_n(out, n, Cell());
-  }
-}
-
-// Fills memory with a number, past the caches if it is zero and there is much of it.
-template <class T>
-void fill(T* out, int64_t n, T value) {
-  const T zero{};
-  if (std::memcmp(&value, &zero, sizeof(T)) == 0) {
-    std::memset(static_cast<void*>(out), 0, static_cast<size_t>(n) * sizeof(T));
-  } else {
-    std::fill_n(out, n, value);
   }
 }
 

@@ -73,6 +73,12 @@ TEST(chosen_problems) {
   }
 }
 
+TEST(gaps_beyond_the_caches) {
+  CaseMaker maker(43);
+  test::check<Family, float>(maker, case_of({{1, 2, 40, 40}, {2, 5, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}}),
+                             DataType::kFloat);
+}
+
 TEST(threads_do_not_change_a_sum) {
   for (const Sizes& sizes : kSizes) test::check_threads<Family>(case_of(sizes));
 }

@@ -161,6 +161,15 @@ TEST(threads_do_not_change_a_sum) {
 
 // Neither what lies between taps nor padding is anywhere in memory.
 TEST(memory_does_not_grow_with_strides_dilations_and_pads) {
+TEST(gaps_beyond_the_caches) {
+  CaseMaker maker(37);
+  Case c = case_of({{1, 2, 40, 40}, {2, 5, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}});
+  for (const bool bias : {true, false}) {
+    c.bias = bias;
+    test::check<Family, float>(maker, c, DataType::kFloat);
+  }
+}
+
   constexpr int64_t kFar = int64_t{1} << 28;
   const Sizes far[] = {
       {{1, 1, 10}, {1, 1, 3}, {1}, {kFar}, {kFar, kFar}},
