@@ -19,6 +19,7 @@ constexpr int64_t kLongRun = 256;          // positions of a row of src: longer 
 constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
 constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src does not pay in any case
 constexpr int64_t kNearSrc = 256 << 10;    // bytes of src that stay in L2 while several panels are multiplied with them
+constexpr int64_t kDeepTile = 640 << 10;   // of all channels of a tile of src, which stay in L2 while weights pass
 constexpr int kMostShare = 16;             // threads, each with a slice of the scratch
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
@@ -143,8 +144,8 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   in_steps = takes_steps && prefers_steps();
   if (in_steps) crop(plan);
   has_gaps = std::any_of(axis, axis + ndims, [](const Axis& a) { return a.has_gaps() || a.by_position; });
-  vector_axis = ndims - 1;
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
+  vector_axis = ndims - 1;
   inner_x = inner_j = slots = unit = 1;
   while (vector_axis > 0 && is_plain(axis[vector_axis])) unit *= axis[vector_axis--].x_count;
   direct = vector_axis == 0 && is_plain(axis[0]);
@@ -224,7 +225,7 @@ void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
   // Where src is read in place from beyond L2, a few rows at a time: more are no faster, fewer make the error larger.
   constexpr int64_t kDepthInPlace = 64, kShallow = 40;
   const bool few =
-      reads_in_place && !wide && plan.ic > kShallow && plan.ic * image_positions * cell_bytes(plan) > kNearSrc;
+      reads_in_place && !wide && plan.ic > kShallow && plan.ic * image_positions * cell_bytes(plan) > kDeepTile;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
   piece = image_positions <= kFewPositions ? best_piece(depth) : piece_of_channels(plan.ic, depth);
 }
@@ -365,7 +366,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     }
     channel_size = zeros + num_zeros;
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
-    all_depth = dots || plan.ic * pitch * kCell <= 2 * kTileBytes;
+    all_depth = dots || plan.ic * pitch * kCell <= kDeepTile;
     tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
     tile_rows = std::min(std::max(tile_rows / panel_height, int64_t{1}) * panel_height, all_rows + panel_height);
     // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
@@ -444,7 +445,8 @@ bool Geometry::prefers_steps() const {
   const Axis& last = axis[ndims - 1];
   if (last.slots > kMostPhases) return false;
   const bool crops = !is_plain(last) && is_disjoint(last);
-  const bool sparse = 2 * last.slots <= last.stride && last.stride > kMostPhasesInGaps;
+  const bool in_runs = last.in_order() && last.slots >= kLeastInRun;
+  const bool sparse = 2 * last.slots <= last.stride && last.stride > kMostPhasesInGaps && !in_runs;
   const int64_t few = last.slots <= kFewSlots ? kFewInterleaved : kLeastInterleaved;
   const bool any = last.slots == 1 || (crops && last.slots <= kFewSlots);
   if (!any && last.j_count >= (sparse ? kFewSparse : few)) return false;

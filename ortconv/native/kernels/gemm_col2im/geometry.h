@@ -15,6 +15,8 @@ namespace ortconv::kernels::gemm_col2im {
 
 // Phases that are interleaved; with zeros among them; j of each, at least.
 constexpr int64_t kMostPhases = 64, kMostPhasesInGaps = 8, kLeastInterleaved = 8;
+// Slots in order between gaps that are transposed, at least.
+constexpr int64_t kLeastInRun = 4;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
@@ -78,9 +80,9 @@ struct Geometry {
   int64_t inner_dst;                   // numbers of dst of one position of that axis
   int64_t channels_in_steps;           // most channels of dst that are written together
   bool has_gaps;                       // there are positions of dst that no tap reaches
+  bool gaps_lie_far;                   // see kernels/fill.h
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
-  bool gaps_lie_far;                   // see kernels/fill.h
   bool wide, dots;
   bool by_rows;                     // it is not: the steps read sums that lie in a row for each position
   int64_t panel_height;             // rows of weights

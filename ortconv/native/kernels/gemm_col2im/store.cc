@@ -251,8 +251,8 @@ bool Store<T>::transposes() const {
   constexpr int64_t kLeast = 8;
   const int64_t least_positions = results_.plan.arch.avx2_fma ? 4 : 16;
   const Axis& axis = geo_.axis[line_];
-  return !std::is_same_v<T, double> && axis.in_order() && axis.dst_x == 1 && axis.slots >= kLeast &&
-         j_count(line_) >= least_positions;
+  return !std::is_same_v<T, double> && axis.in_order() && axis.dst_x == 1 &&
+         axis.slots >= (axis.has_gaps() ? kLeastInRun : kLeast) && j_count(line_) >= least_positions;
 }
 
 // Writes `count` j of all slots, whose residues count up from that of the first one, and then from zero.

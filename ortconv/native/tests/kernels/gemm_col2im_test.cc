@@ -68,6 +68,10 @@ const Sizes kSizes[] = {
     {{1, 22, 6, 1}, {22, 8, 4, 4}, {8, 7}, {1, 1}, {0, 0, 0, 0}, 2},
     {{1, 22, 6, 1}, {22, 8, 4, 4}, {8, 7}, {1, 1}, {0, 0, 0, 0}, 2, true},
     {{1, 20, 19, 5}, {20, 7, 2, 3}, {4, 3}, {6, 2}, {2, 0, 0, 2}},
+    // gaps between runs of slots
+    {{1, 9, 3, 29}, {9, 5, 2, 7}, {3, 14}, {1, 1}, {0, 0, 0, 0}},
+    {{2, 9, 3, 12}, {9, 5, 2, 5}, {2, 11}, {1, 1}, {1, 3, 0, 4}},
+    {{1, 9, 3, 9}, {9, 5, 2, 4}, {3, 8}, {1, 1}, {0, 1, 0, 2}, 1, true},
     // sums that a list says where they go: of short lines, of single positions, of images, of runs; many slots of few j
     {{1, 30, 4, 6}, {30, 9, 3, 3}, {2, 2}, {1, 1}, {1, 0, 1, 0}},
     {{1, 7, 1, 1, 1}, {7, 70, 2, 2, 2}, {2, 2, 2}, {1, 1, 1}, {0, 0, 0, 0, 0, 0}},
@@ -85,7 +89,9 @@ const Sizes kSizes[] = {
     // far dilations
     {{1, 5, 500}, {5, 4, 3}, {1}, {4000}, {10, 0}},
     {{1, 3, 40, 3}, {3, 2, 2, 3}, {2, 3}, {900, 1}, {0, 1, 0, 0}},
-    // sums of many channels
+    // sums of many channels; all channels of a tile at a time
+    {{1, 2300, 61}, {2300, 30, 2}, {2}, {1}, {0, 1}},
+    {{2, 2300, 9}, {2300, 30, 2}, {1}, {1}, {0, 1}},
     {{1, 20000, 3}, {20000, 2, 2}, {5000}, {5000}, {0, 0}},
     {{1, 17000, 20}, {17000, 1, 1}, {1}, {1}, {0, 0}},
     // fewer items than threads, which share their tiles: of columns, rows, panels; sums that are products, in rows
@@ -155,12 +161,6 @@ TEST(a_plan_computes_one_size_after_the_other) {
   }
 }
 
-TEST(threads_do_not_change_a_sum) {
-  for (const Sizes& sizes : kSizes) test::check_threads<Family>(case_of(sizes));
-}
-
-// Neither what lies between taps nor padding is anywhere in memory.
-TEST(memory_does_not_grow_with_strides_dilations_and_pads) {
 TEST(gaps_beyond_the_caches) {
   CaseMaker maker(37);
   Case c = case_of({{1, 2, 40, 40}, {2, 5, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}});
@@ -170,6 +170,12 @@ TEST(gaps_beyond_the_caches) {
   }
 }
 
+TEST(threads_do_not_change_a_sum) {
+  for (const Sizes& sizes : kSizes) test::check_threads<Family>(case_of(sizes));
+}
+
+// Neither what lies between taps nor padding is anywhere in memory.
+TEST(memory_does_not_grow_with_strides_dilations_and_pads) {
   constexpr int64_t kFar = int64_t{1} << 28;
   const Sizes far[] = {
       {{1, 1, 10}, {1, 1, 3}, {1}, {kFar}, {kFar, kFar}},
