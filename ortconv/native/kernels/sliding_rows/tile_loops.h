@@ -80,15 +80,24 @@ ORTCONV_ALWAYS_INLINE inline void store_row(const typename V::Vector* sums, int6
   }
 }
 
-// Writes rows of so many sums as numbers of 16 bits. One function for all sizes of tiles.
+// Writes rows of so many sums, whose rounding takes several instructions: one function for all sizes of tiles.
 template <class V>
-void store_rounded(const TileArgs<typename V::Cell>& args, const typename V::Vector* sums, int64_t vectors) {
-  kernels::with_float_sum_type(args.type, [&](auto zero) {
-    auto* out = static_cast<decltype(zero)*>(args.out);
-    for (int64_t r = 0; r < args.rows; ++r, out += args.out_row, sums += vectors) {
-      store_row<V>(sums, vectors, args.columns, V::broadcast(args.bias[r]), out);
-    }
-  });
+void store_bfloat16(const TileArgs<typename V::Cell>& args, const typename V::Vector* sums, int64_t vectors) {
+  auto* out = static_cast<Bfloat16*>(args.out);
+  for (int64_t r = 0; r < args.rows; ++r, out += args.out_row, sums += vectors) {
+    store_row<V>(sums, vectors, args.columns, V::broadcast(args.bias[r]), out);
+  }
+}
+
+// Writes the rows of a tile.
+template <class V, class Out, int kRows, int kVectors>
+ORTCONV_ALWAYS_INLINE inline void store_rows(const TileArgs<typename V::Cell>& args,
+                                             const typename V::Vector (&sums)[kRows][kVectors]) {
+  ORTCONV_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    store_row<V>(sums[r], kVectors, args.columns, V::broadcast(args.bias[r]),
+                 static_cast<Out*>(args.out) + r * args.out_row);
+  }
 }
 
 template <class V, int kRows, int kVectors, bool kShared>
@@ -127,19 +136,16 @@ void run_tile(const TileArgs<typename V::Cell>& args) {
     }
   }
   if constexpr (std::is_same_v<Cell, float>) {
-    if (args.type != DataType::kFloat) {
+    if (args.type == DataType::kFloat16) return store_rows<V, Float16>(args, sums);
+    if (args.type == DataType::kBfloat16) {
       // The sums themselves have no address, or they would not be held in registers.
       typename V::Vector copies[kRows * kVectors];
       ORTCONV_UNROLL
       for (int i = 0; i < kRows * kVectors; ++i) copies[i] = sums[i / kVectors][i % kVectors];
-      return store_rounded<V>(args, copies, kVectors);
+      return store_bfloat16<V>(args, copies, kVectors);
     }
   }
-  ORTCONV_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    store_row<V>(sums[r], kVectors, args.columns, V::broadcast(args.bias[r]),
-                 static_cast<Cell*>(args.out) + r * args.out_row);
-  }
+  store_rows<V, Cell>(args, sums);
 }
 
 template <class V, int kRows, bool kShared, int... kCounts>
