@@ -329,7 +329,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
   constexpr int64_t kFarBytes = 4 << 20;
   reads_in_place = dots || (dense && (wide || plan.arch.avx512 || is_read_in_place(plan, row, bytes)));
-  if (narrow) reads_in_place &= widens(plan);
+  // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
+  constexpr int64_t kFewWidened = 64;
+  if (narrow) reads_in_place &= widens(plan) && (plan.rows() <= kFewPanels * plan.mr || plan.ic < kFewWidened);
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
     const int64_t near = kNearSrc / (plan.ic * number) / kGemmColumns * kGemmColumns;
