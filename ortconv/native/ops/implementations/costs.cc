@@ -13,21 +13,21 @@ struct Costs {
 // Of floats with AVX2, which benchmarks/costs.py found with 800 random shapes and the layers of benchmarks/shapes.py,
 // counted four times, on an EPYC with a peak of 104 GFLOP/s a core (Zen 3). Then each was moved, so that choices among
 // 1,009 other shapes, on a Zen 4 without its AVX-512, lose least: 3.3% where it was 6.1%; and 4.6% for 5.3% on 309
-// shapes that a first try did not see. Changed later: what gemm_col2im takes for bytes from beyond L2; sliding_rows,
-// when its tiles had become faster; channel_lanes, fitted again to 135 runs when its calls were counted anew.
+// shapes that a first try did not see. When kernels had become faster, all were moved again, with 831 further shapes
+// and the layers: on thirds of these shapes that were left out, choices lost 3.2% where they had lost 3.5%.
 constexpr Costs kAvx2[] = {
-    {1.93e+03, 0, 35.4, 0, 0.0237, 0.464, 0, 0.909, 0},                // winograd
-    {8.3e+03, 0, 0, 2.49, 0.0189, 0.321, 0, 0.166, 0},                 // depth_to_space
-    {1.99e+03, 98.2, 0.834, 28.1, 0.0202, 0.529, 0, 0.153, 0.0228},    // disjoint_windows
-    {1.03e+03, 61.9, 16.8, 25.5, 0.0369, 0.172, 0.13, 0, 0.0176},      // sliding_rows
-    {5.42e+03, 0, 17.2, 29.2, 0.0246, 0.977, 0.736, 0.0668, 0.0247},   // tapwise
-    {160, 77, 1.63, 19, 0.0218, 0.0475, 0, 0.398, 0.0278},             // channel_lanes
-    {1.94e+03, 60.6, 3.14, 6.12, 0.0421, 0, 1.06, 0.251, 0},           // depthwise
-    {2.96e+03, 111, 15.9, 102, 0.0195, 0.139, 0.0804, 0.542, 0.0277},  // phases
-    {3.51e+03, 97.7, 2.45, 18.6, 0.0167, 0.43, 0.361, 0.426, 0.0176},  // gemm_col2im
-    {779, 0, 3.52, 238, 0.03, 0.829, 0.32, 0.0925, 0.0254},            // columns
-    {6.82e+03, 25.6, 10.1, 62.6, 0.0952, 0.112, 0, 0, 0.115},          // im2col
-    {2.7e+03, 56.2, 11.8, 63.3, 0.0882, 0.129, 0.205, 0.331, 0.0251},  // col2im
+    {1.94e+03, 0, 42.2, 0, 0.0249, 0.512, 0, 0.939, 0},               // winograd
+    {8.36e+03, 0, 0, 2.46, 0.0187, 0.321, 0, 0.166, 0},               // depth_to_space
+    {1.32e+03, 90.3, 0.832, 26.4, 0.0254, 0.55, 0, 0.136, 0.0192},    // disjoint_windows
+    {780, 36.3, 15.3, 14.7, 0.0433, 0.196, 0.108, 0, 0.0168},         // sliding_rows
+    {5.16e+03, 0, 15.2, 28.3, 0.0281, 1.01, 0.654, 0.067, 0.0234},    // tapwise
+    {203, 82.5, 1.54, 18.1, 0.0237, 0.0473, 0, 0.36, 0.0245},         // channel_lanes
+    {1.63e+03, 61, 3.47, 6.11, 0.0406, 0, 1.13, 0.224, 0},            // depthwise
+    {2.11e+03, 102, 10.6, 82, 0.0262, 0.139, 0.0878, 0.503, 0.0298},  // phases
+    {1.75e+03, 88, 2.46, 17.5, 0.0222, 0.536, 0.36, 0.508, 0.0142},   // gemm_col2im
+    {473, 0, 2.77, 183, 0.0484, 0.699, 0.323, 0.0734, 0.0298},        // columns
+    {5.14e+03, 25.5, 11.8, 62.5, 0.0621, 0.107, 0, 0, 0.101},         // im2col
+    {1.8e+03, 55.3, 4.97, 64.8, 0.0448, 0.11, 0.196, 0.315, 0.0225},  // col2im
 };
 
 // The same with AVX-512, of 1,600 other random shapes and the layers four times, on an EPYC (Zen 4) that computes

@@ -29,9 +29,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const double products = static_cast<double>(gemm_col2im::rows_of_calls(height, sizes().mr)) *
                             rounded_up(geo.wide ? rows : positions, 16);
     // Taps that reach dst from no position are left out; products and weights of theirs where they are whole panels.
-    constexpr int64_t kWholePanels = 4;
     const double reaching = geo.direct ? 1 : landing_taps(p);
-    const double multiplied = sizes().taps >= kWholePanels * geo.panel_height ? reaching : 1;
+    const double multiplied = geo.direct ? 1 : multiplied_taps(p, geo.panel_height);
     constexpr double kLanes = 100;  // products that take as long as adding up the lanes of a vector
     work.products = groups * images * (geo.dots ? positions * rows * (ic + kLanes) : multiplied * products * ic);
     work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
@@ -66,7 +65,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     constexpr int64_t kTransposed = 4;
     const bool one_by_one = last.slots > gemm_col2im::kMostPhases && !(last.in_order() && last.j_count >= kTransposed);
     if (geo.in_steps) reached = 0;
-    work.stored = (one_by_one ? kOneByOne : 1) * reached + kFilled * (dst_count(p) - reached);
+    if (!geo.in_dst) work.stored = (one_by_one ? kOneByOne : 1) * reached + kFilled * (dst_count(p) - reached);
     work.far_weights = far_bytes(4 * weight_count(p) * multiplied, tiles * images);
     if (positions == 1 && !geo.dots) work.products = products_beside(work.far_weights, work.products);
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
@@ -74,6 +73,18 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
   }
 
  private:
+  // The share of taps in panels of which some reaches dst. Those of an axis that do not follow each other.
+  static double multiplied_taps(const ConvProblem& p, int64_t panel_height) {
+    double share = 1;
+    int64_t inner = 1;
+    for (int a = p.ndims - 1; a >= 0; --a) {
+      const int64_t run = (p.ker[a] - landing_taps(p, a)) * inner;
+      inner *= p.ker[a];
+      share *= 1 - static_cast<double>(std::max<int64_t>(0, run - panel_height)) / static_cast<double>(inner);
+    }
+    return share;
+  }
+
   // Runs of sums in vectors of dst: of each slot its own, or of the slots of a position. A step takes less time than
   // one of the others, a call for channels more.
   static double stored_steps(const gemm_col2im::Geometry& geo, const ConvProblem& p) {

@@ -43,14 +43,17 @@ inline int64_t landing_positions(const ConvProblem& p, int axis, int64_t tap) {
   return std::max<int64_t>(0, end - begin);
 }
 
-// The share of taps that land in dst from some position of src.
+// The taps on an axis that land in dst from some position of src.
+inline int64_t landing_taps(const ConvProblem& p, int axis) {
+  int64_t count = 0;
+  for (int64_t k = 0; k < p.ker[axis]; ++k) count += landing_positions(p, axis, k) > 0 ? 1 : 0;
+  return count;
+}
+
+// Their share of all axes.
 inline double landing_taps(const ConvProblem& p) {
   double share = 1;
-  for (int a = 0; a < p.ndims; ++a) {
-    int64_t count = 0;
-    for (int64_t k = 0; k < p.ker[a]; ++k) count += landing_positions(p, a, k) > 0 ? 1 : 0;
-    share *= static_cast<double>(count) / static_cast<double>(p.ker[a]);
-  }
+  for (int a = 0; a < p.ndims; ++a) share *= static_cast<double>(landing_taps(p, a)) / static_cast<double>(p.ker[a]);
   return share;
 }
 
