@@ -242,7 +242,12 @@ class Worker {
     const int64_t of_line = std::max<int64_t>(1, std::min(args.steps, most_steps_));
     const int64_t of_channel = args.num_lines * of_line, most = geo_.piece;
     if (of_channel * args.channels <= most) return {args.channels, args.num_lines, args.steps};
-    if (of_channel <= most) return {most / std::max<int64_t>(1, of_channel), args.num_lines, args.steps};
+    if (of_channel <= most) {
+      // Of the two numbers of channels next to what is meant, the one with the smaller error.
+      const int64_t fewer = most / std::max<int64_t>(1, of_channel), all = of_channel * args.channels;
+      const bool one_more = sum_error(all, (fewer + 1) * of_channel) < sum_error(all, fewer * of_channel);
+      return {fewer + (one_more ? 1 : 0), args.num_lines, args.steps};
+    }
     if (of_line <= most) return {1, even_piece(args.num_lines, most / of_line), args.steps};
     return {1, 1, even_piece(args.steps, args.steps * most / of_line)};
   }
