@@ -78,36 +78,42 @@ Convolution::Convolution(DataType dtype, kernels::Op op, const ConvProblem& prob
   }
 }
 
-// The implementations for a problem, whose axes may have been merged, and its weights.
+// The implementations for a problem, which may have been simplified, and its weights.
 const Chooser& Convolution::chooser(const ConvChoice& choice) const {
-  return choice.is_merged ? *merged_.chooser : *chooser_;
+  return choice.simplified_by == nullptr ? *chooser_ : *choice.simplified_by->chooser;
 }
 const void* Convolution::weights(const ConvChoice& choice, const void* wei) const {
-  return choice.is_merged && merged_.weights != nullptr ? merged_.weights.get() : wei;
+  const bool copied = choice.simplified_by != nullptr && choice.simplified_by->weights != nullptr;
+  return copied ? choice.simplified_by->weights.get() : wei;
 }
 
-// Makes the same problem with fewer axes; false if there is none, or if another one came first.
-bool Convolution::merge_axes(const ConvProblem& problem, const void* wei, ConvProblem* simplified) const {
+// Makes the same problem with fewer axes or taps, and what computes it; null if there is none, or were too many.
+const SimplifiedNode* Convolution::simplify(const ConvProblem& problem, const void* wei,
+                                            ConvProblem* simplified) const {
+  constexpr size_t kMost = 4;  // as each may have weights of its own
   const ConvProblem plain = without_plain_axes(problem);
-  std::optional<MergedAxes> units;
-  if (op_ == kernels::Op::kConvTranspose) units = merge_unit_axes(plain);
-  if (units && units->copies && !is_constant_) units.reset();
-  *simplified = units ? units->problem : plain;
-  if (simplified->ndims == problem.ndims) return false;
-  const Crop crop = units ? units->crop : Crop();
-  std::call_once(merged_.made, [&] {
-    merged_.crop = crop;
-    merged_.problem = *simplified;
-    if (units && units->copies) {
-      merged_.weights.reset(new char[cropped_bytes(dtype_, plain, crop)]);
-      crop_weights(dtype_, plain, crop, wei, merged_.weights.get());
-    }
-    const void* weights = merged_.weights == nullptr ? wei : merged_.weights.get();
-    merged_.chooser = std::make_unique<Chooser>(
-        Node{dtype_, op_, *simplified, is_constant_ ? weights : nullptr, arch_, options_.is_exact},
-        options_.implementation);
-  });
-  return merged_.crop == crop && have_same_kernel(merged_.problem, *simplified);
+  std::optional<SimplifiedProblem> fewer;
+  if (op_ == kernels::Op::kConvTranspose) fewer = ortconv::simplified(plain, is_constant_);
+  *simplified = fewer ? without_plain_axes(fewer->problem) : plain;
+  if (!fewer && plain.ndims == problem.ndims) return nullptr;
+  const Crop crop = fewer ? fewer->crop : Crop();
+  const std::lock_guard lock(simplifying_);
+  for (const auto& node : simplified_) {
+    if (node->crop == crop && have_same_kernel(node->problem, *simplified)) return node.get();
+  }
+  if (simplified_.size() == kMost) return nullptr;
+  auto node = std::make_unique<SimplifiedNode>();
+  node->crop = crop;
+  node->problem = *simplified;
+  if (fewer && fewer->copies) {
+    node->weights.reset(new char[cropped_bytes(dtype_, plain, crop)]);
+    crop_weights(dtype_, plain, crop, wei, node->weights.get());
+  }
+  const void* weights = node->weights == nullptr ? wei : node->weights.get();
+  node->chooser = std::make_unique<Chooser>(
+      Node{dtype_, op_, *simplified, is_constant_ ? weights : nullptr, arch_, options_.is_exact},
+      options_.implementation);
+  return simplified_.emplace_back(std::move(node)).get();
 }
 
 std::shared_ptr<const ConvChoice> Convolution::choose(const ConvProblem& problem, const void* wei) const {
@@ -116,8 +122,8 @@ std::shared_ptr<const ConvChoice> Convolution::choose(const ConvProblem& problem
   choice->is_empty = output_is_empty(problem);
   choice->sums = !choice->is_empty && !nothing_to_sum(op_, problem);
   if (!choice->sums || chooser_ == nullptr) return choice;
-  choice->is_merged = merge_axes(problem, wei, &choice->simplified);
-  if (!choice->is_merged) choice->simplified = problem;
+  choice->simplified_by = simplify(problem, wei, &choice->simplified);
+  if (choice->simplified_by == nullptr) choice->simplified = problem;
   choice->may_improve = !options_.tuning.empty() && is_finite_;
   const auto chosen = [&](bool any_weights) {
     const Candidate& candidate = chooser(*choice).choose(choice->simplified, {any_weights, false});
@@ -133,10 +139,10 @@ std::shared_ptr<const ConvChoice> Convolution::choose(const ConvProblem& problem
 double Convolution::nanoseconds(const ConvProblem& problem, const void* wei) const {
   if (output_is_empty(problem) || nothing_to_sum(op_, problem) || chooser_ == nullptr) return 0;
   ConvProblem simplified = problem;
-  const bool is_merged = merge_axes(problem, wei, &simplified);
-  const Chooser& chooser = is_merged ? *merged_.chooser : *chooser_;
+  const SimplifiedNode* node = simplify(problem, wei, &simplified);
+  const Chooser& chooser = node == nullptr ? *chooser_ : *node->chooser;
   double least = HUGE_VAL;
-  for (const auto& each : chooser.estimates(is_merged ? simplified : problem, {!is_finite_, false})) {
+  for (const auto& each : chooser.estimates(node == nullptr ? problem : simplified, {!is_finite_, false})) {
     least = std::min(least, each.nanoseconds);
   }
   return least;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/arch.h"
 #include "base/dtype.h"
@@ -13,7 +14,7 @@
 #include "kernels/conv/conv.h"
 #include "ops/conv_params.h"
 #include "ops/implementations/chooser.h"
-#include "ops/unit_axes.h"
+#include "ops/simplified_problem.h"
 
 namespace ortconv {
 
@@ -34,13 +35,21 @@ struct ConvOptions {
   bool is_exact = false;  // see implementations::Node
 };
 
+// A node with fewer axes or taps, which problems share that are the same apart from sizes.
+struct SimplifiedNode {
+  Crop crop;
+  ConvProblem problem;
+  std::unique_ptr<char[]> weights;  // null: those of the full node
+  std::unique_ptr<implementations::Chooser> chooser;
+};
+
 // What computes the runs of one problem.
 struct ConvChoice {
   ConvProblem problem;
-  ConvProblem simplified;  // the same with merged axes, if it is merged
-  bool is_merged = false;
-  bool is_empty = false;  // there is no dst
-  bool sums = false;      // else no output is reached by any tap: dst is the bias alone
+  ConvProblem simplified;                         // the same, or with fewer axes or taps
+  const SimplifiedNode* simplified_by = nullptr;  // what computes that; null: the node itself
+  bool is_empty = false;                          // there is no dst
+  bool sums = false;                              // else no output is reached by any tap: dst is the bias alone
   // For weights without and with infinities or NaN; null where the weights are constant and of the other kind, and for
   // types that the reference kernels compute.
   const implementations::Candidate *finite = nullptr, *any = nullptr;
@@ -81,16 +90,7 @@ class Convolution {
            void* dst, void* scratch, const Parallel& parallel) const;
 
  private:
-  // With merged axes: for the first problem that has some. Others share it if they are the same apart from sizes.
-  struct Merged {
-    std::once_flag made;
-    Crop crop;
-    ConvProblem problem;
-    std::unique_ptr<char[]> weights;  // null: those of the node
-    std::unique_ptr<implementations::Chooser> chooser;
-  };
-
-  bool merge_axes(const ConvProblem& problem, const void* wei, ConvProblem* simplified) const;
+  const SimplifiedNode* simplify(const ConvProblem& problem, const void* wei, ConvProblem* simplified) const;
   const implementations::Chooser& chooser(const ConvChoice& choice) const;
   const void* weights(const ConvChoice& choice, const void* wei) const;
   void log(const ConvChoice& choice, const implementations::Candidate& chosen, bool any_weights) const;
@@ -108,7 +108,8 @@ class Convolution {
   ConvOptions options_;
   ConvProblem node_;
   std::unique_ptr<implementations::Chooser> chooser_;  // of floating-point types; null: the reference kernels
-  mutable Merged merged_;
+  mutable std::mutex simplifying_;
+  mutable std::vector<std::unique_ptr<const SimplifiedNode>> simplified_;
   std::unique_ptr<double[]> packed_;  // constant weights packed for the reference kernels
 };
 

@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "ops/epilogue.h"
 #include "ops/reference.h"
-#include "ops/unit_axes.h"
+#include "ops/simplified_problem.h"
 #include "testing/cases.h"
 #include "testing/on_threads.h"
 #include "testing/test.h"
@@ -189,10 +189,10 @@ TEST(unit_axes) {
           *std::min_element(p.dst_size, p.dst_size + p.ndims) == 0) {
         continue;
       }
-      const auto result = merge_unit_axes(p);
-      merged += result ? 1 : 0;
-      copied += result && result->copies ? 1 : 0;
-      EXPECT(!result || result->problem.ndims < p.ndims, column.describe());
+      const auto result = simplified(p, true);
+      const bool merges = result && result->problem.ndims < p.ndims;
+      merged += merges ? 1 : 0;
+      copied += merges && result->copies ? 1 : 0;
       check(maker, column, dtype, serial());
       if (several > 1) check_sizes(maker, {column, c, column}, dtype);
     } catch (const Error&) {
@@ -228,18 +228,75 @@ TEST(columns_become_rows) {
   c.attributes.pads = {1, 1, 1, 1};
   c.x = {1, 3, 5, 1};
   c.w = {3, 4, 4, 4};
-  const auto merged = merge_unit_axes(c.problem(DataType::kFloat));
+  const auto merged = simplified(c.problem(DataType::kFloat), true);
   EXPECT(merged && merged->copies && merged->problem.ndims == 1, "taps 1 and 2 of the last axis land in dst");
   const ConvProblem& p = merged->problem;
   EXPECT(p.src_size[0] == 5 && p.dst_size[0] == 20, p.src_size[0], " > ", p.dst_size[0]);
   EXPECT(p.ker[0] == 8 && p.stride[0] == 4 && p.pad[0] == 2, p.ker[0], " ", p.stride[0], " ", p.pad[0]);
-  c.x = {1, 3, 1, 1};
-  EXPECT(!merge_unit_axes(c.problem(DataType::kFloat)), "one element alone");
+  EXPECT(!simplified(c.problem(DataType::kFloat), false), "without a copy of the weights");
   c.x = {1, 3, 1, 5};
-  EXPECT(!merge_unit_axes(c.problem(DataType::kFloat)), "a row");
+  EXPECT(simplified(c.problem(DataType::kFloat), true)->problem.ndims == 2, "a row");
   c.x = {1, 3, 5, 1};
   c.attributes.output_padding = {0, 2};
-  EXPECT(!merge_unit_axes(c.problem(DataType::kFloat)), "the last column has no tap");
+  const auto cropped = simplified(c.problem(DataType::kFloat), true);
+  EXPECT(cropped && cropped->problem.ndims == 2, "the last column has no tap");
+}
+
+TEST(taps_at_the_ends_that_land_nowhere) {
+  Case c;
+  c.attributes = test::attributes(ConvOp::kConvTranspose, 2);
+  c.attributes.dilations = {1, 2};
+  c.attributes.pads = {2, 5, 1, 4};
+  c.x = {1, 3, 1, 2};
+  c.w = {3, 4, 5, 9};
+  // Of the first axis taps 2 and 3 land, of the last one those whose place, less 5, is at least -1 and at most 7.
+  const auto found = simplified(c.problem(DataType::kFloat), true);
+  EXPECT(found && found->copies && found->problem.ndims == 2, "both have some");
+  const Crop& crop = found->crop;
+  EXPECT(crop.begin[0] == 2 && crop.size[0] == 2, crop.begin[0], ", ", crop.size[0]);
+  EXPECT(crop.begin[1] == 2 && crop.size[1] == 5, crop.begin[1], ", ", crop.size[1]);
+  EXPECT(found->problem.pad[0] == 0 && found->problem.pad[1] == 1, found->problem.pad[0], ", ", found->problem.pad[1]);
+  EXPECT(!simplified(c.problem(DataType::kFloat), false), "without a copy of the weights");
+  c.x = {1, 3, 40, 40};
+  EXPECT(!simplified(c.problem(DataType::kFloat), true), "all taps land");
+}
+
+// Small images with large paddings, and other sizes of the same node, more of them than it keeps weights for.
+TEST(cropped_kernels) {
+  CaseMaker maker(9);
+  int dropped = 0;
+  for (int i = 0; i < 3000 / test::kShare; ++i) {
+    Case c = maker.make(static_cast<int>(maker.draw(1, 3)));
+    ConvAttributes& a = c.attributes;
+    if (!a.transposed()) continue;
+    a.auto_pad = AutoPad::kNotset;
+    c.output_shape.reset();
+    const size_t ndims = a.strides.size();
+    a.pads.resize(2 * ndims);
+    const DataType dtype = kDataTypes[i % 4];  // those of the fast kernels
+    for (size_t axis = 0; axis < ndims; ++axis) {
+      const int64_t reach = (c.w[a.w_perm[axis + 2]] - 1) * a.dilations[axis];
+      a.pads[axis] = maker.draw(0, reach), a.pads[axis + ndims] = maker.draw(0, reach - a.pads[axis] / 2);
+    }
+    std::vector<Case> sizes;
+    for (int j = 0; j < 6; ++j) {
+      Case sized = c;
+      for (size_t axis = 0; axis < ndims; ++axis) sized.x[a.x_perm[axis + 2]] = maker.draw(1, 3);
+      try {
+        const ConvProblem p = sized.problem(dtype);
+        if (test::count_of_dst(p) == 0 || test::count_of(sized.x) == 0) continue;
+        const auto found = simplified(p, true);
+        if (found && found->crop.axes == p.ndims) ++dropped;
+        sizes.push_back(sized);
+      } catch (const Error&) {
+        continue;
+      }
+    }
+    if (sizes.empty()) continue;
+    check(maker, sizes[0], dtype, serial());
+    if (sizes.size() > 1) check_sizes(maker, sizes, dtype);
+  }
+  EXPECT(dropped * test::kShare > 500, "taps were left out of ", dropped);
 }
 
 // Strides, dilations and paddings near the limit on tensors of a few elements.

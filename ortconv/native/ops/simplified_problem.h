@@ -1,4 +1,7 @@
-// Transposed convolution of images whose last axes have one element: the same problem with fewer axes.
+// A transposed convolution with fewer taps or fewer axes that computes the same.
+//
+// Taps that land in dst from no element of src are left out: those at either end of a kernel that padding crops
+// altogether.
 //
 // Along an axis where src has one element, every element of dst has a tap of its own, and the taps that land in dst are
 // as many as its length D. They are like further taps of the axis before: for y = x * s + k - pad there, and z here,
@@ -15,23 +18,24 @@
 
 namespace ortconv {
 
-// The taps that land in dst, of every axis, and how many axes are left: what the merged weights are.
+// The taps that are left, of every axis, and how many axes are: what the weights are.
 struct Crop {
   int axes = 0;
   int64_t begin[kMaxSpatial] = {}, size[kMaxSpatial] = {};
 };
 bool operator==(const Crop& a, const Crop& b);
 
-struct MergedAxes {
+struct SimplifiedProblem {
   Crop crop;
   ConvProblem problem;  // with the weights that crop_weights() copies, or those of the full problem
   bool copies = false;  // whether the former
 };
 
-// Merges the last axes of a transposed convolution, of which no size is 0, if src has one element along them and more
-// along another. Nothing where there are no such axes or they cannot be merged, as an element of dst has no tap, taps
-// are dilated, or dst is not dense.
-std::optional<MergedAxes> merge_unit_axes(const ConvProblem& full);
+// Leaves out taps of a transposed convolution of which no size is 0, if they are many, and merges the last axes if src
+// has one element along them and more along another. Axes cannot be merged where an element of dst has no tap, taps are
+// dilated, or dst is not dense. Nothing where neither is done, or would need a copy of the weights that may not be
+// made.
+std::optional<SimplifiedProblem> simplified(const ConvProblem& full, bool may_copy);
 
 // Bytes of the copy of the weights, and the copy: [ic, oc/g, taps of the crop], dense.
 size_t cropped_bytes(DataType dtype, const ConvProblem& full, const Crop& crop);

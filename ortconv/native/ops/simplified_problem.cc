@@ -1,4 +1,4 @@
-#include "ops/unit_axes.h"
+#include "ops/simplified_problem.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -34,6 +34,43 @@ bool fits(const ConvProblem& p, int a, int64_t dst) {
   return static_cast<double>(largest) * static_cast<double>(dst) < kMost;
 }
 
+// How many axes are left if those at the end along which src has one element are merged into the one before; `dst` is
+// how many elements of dst they have. All, where they cannot be.
+int merge_unit_axes(const ConvProblem& p, Crop* crop, int64_t* dst) {
+  const int first = first_unit_axis(p), into = first - 1;
+  Crop units = *crop;
+  int64_t elements = 1;
+  for (int a = p.ndims - 1; a >= first; --a) {
+    if (!crop_axis(p, a, &units)) return p.ndims;
+    if (p.dst_size[a] > 1 && p.dst_x[a] != elements) return p.ndims;
+    elements *= p.dst_size[a];
+  }
+  if (elements > 1 && (p.dilation[into] != 1 || p.dst_x[into] != elements || !fits(p, into, elements))) return p.ndims;
+  *crop = units;
+  *dst = elements;
+  return first;
+}
+
+// Leaves out the taps of the axes that are left which land nowhere, unless they are too few for a copy of the weights.
+// What remains begins earlier where padding would be negative. False: none are left out.
+bool drop_taps(const ConvProblem& p, Crop* crop) {
+  constexpr double kMostLeft = 0.875;
+  Crop fewer = *crop;
+  double left = 1;
+  for (int a = 0; a < crop->axes; ++a) {
+    const int64_t first = ceil_div(p.pad[a] - (p.src_size[a] - 1) * p.stride[a], p.dilation[a]);
+    const int64_t begin = std::clamp<int64_t>(first, 0, p.pad[a] / p.dilation[a]);
+    const int64_t end = std::min(p.ker[a], floor_div(p.dst_size[a] - 1 + p.pad[a], p.dilation[a]) + 1);
+    if (begin >= end) continue;
+    fewer.begin[a] = begin;
+    fewer.size[a] = end - begin;
+    left *= static_cast<double>(end - begin) / static_cast<double>(p.ker[a]);
+  }
+  if (left > kMostLeft) return false;
+  *crop = fewer;
+  return true;
+}
+
 bool is_whole_and_dense(const ConvProblem& p, const Crop& crop) {
   int64_t stride = 1;
   for (int a = p.ndims - 1; a >= 0; --a) {
@@ -50,40 +87,41 @@ bool operator==(const Crop& a, const Crop& b) {
          std::equal(a.size, a.size + kMaxSpatial, b.size);
 }
 
-std::optional<MergedAxes> merge_unit_axes(const ConvProblem& full) {
-  const int first = first_unit_axis(full), into = first - 1;
-  if (first == full.ndims) return std::nullopt;
-  MergedAxes merged;
-  merged.problem = full;
-  merged.crop.axes = first;
-  std::copy_n(full.ker, full.ndims, merged.crop.size);
+std::optional<SimplifiedProblem> simplified(const ConvProblem& full, bool may_copy) {
+  SimplifiedProblem found;
+  found.problem = full;
+  Crop& crop = found.crop;
+  std::copy_n(full.ker, full.ndims, crop.size);
   int64_t dst = 1;  // elements of the merged axes
-  for (int a = full.ndims - 1; a >= first; --a) {
-    if (!crop_axis(full, a, &merged.crop)) return std::nullopt;
-    if (full.dst_size[a] > 1 && full.dst_x[a] != dst) return std::nullopt;
-    dst *= full.dst_size[a];
+  crop.axes = merge_unit_axes(full, &crop, &dst);
+  const bool drops = may_copy && drop_taps(full, &crop);
+  found.copies = !is_whole_and_dense(full, crop);
+  if ((crop.axes == full.ndims && !drops) || (found.copies && !may_copy)) return std::nullopt;
+  ConvProblem& p = found.problem;
+  p.ndims = crop.axes;
+  for (int a = 0; a < p.ndims; ++a) {
+    p.ker[a] = crop.size[a];
+    p.pad[a] -= crop.begin[a] * p.dilation[a];
+    if (p.ker[a] == 1) p.dilation[a] = 1;
   }
-  ConvProblem& p = merged.problem;
   if (dst > 1) {
-    if (full.dilation[into] != 1 || full.dst_x[into] != dst || !fits(full, into, dst)) return std::nullopt;
+    const int into = p.ndims - 1;
     p.ker[into] *= dst;
     p.stride[into] *= dst;
     p.pad[into] *= dst;
     p.dst_size[into] *= dst;
     p.dst_x[into] = 1;
   }
-  p.ndims = first;
-  merged.copies = !is_whole_and_dense(full, merged.crop);
-  if (merged.copies) {
-    p.wei_1 = taps_of(full, merged.crop);
+  if (found.copies) {
+    p.wei_1 = taps_of(full, crop);
     p.wei_0 = p.wei_1 * (full.oc / full.g);
   }
   int64_t stride = 1;
-  for (int a = into; a >= 0; --a) {
+  for (int a = p.ndims - 1; a >= 0; --a) {
     p.wei_x[a] = stride;
     stride *= p.ker[a];
   }
-  return merged;
+  return found;
 }
 
 size_t cropped_bytes(DataType dtype, const ConvProblem& full, const Crop& crop) {
