@@ -210,7 +210,7 @@ bool Geometry::is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) co
   constexpr int64_t kPage = 4096, kLine = 64, kFar = 4 << 20, kFarthest = 8 << 20, kShortRow = 2048, kManyRows = 96;
   constexpr int64_t kPanels = 8, kFewChannels = 128, kManyPositions = 64;
   const int64_t beyond_page = row % kPage;
-  if (std::min(beyond_page, kPage - beyond_page) < kLine) return false;  // rows that evict each other
+  if (row > kLine && std::min(beyond_page, kPage - beyond_page) < kLine) return false;  // rows that evict each other
   if (plan.ic <= kFewChannels && axis[0].x_count * inner_x >= kManyPositions) return true;
   const bool scattered = row < kShortRow && plan.ic > kManyRows;
   const int64_t panels = !scattered || bytes <= kFar ? kPanels : bytes <= kFarthest ? 2 : 1;
