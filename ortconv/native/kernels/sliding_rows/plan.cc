@@ -77,9 +77,12 @@ Tiling best_tiling(const TileKernel& kernel, int64_t lanes, int64_t most_rows, i
 }  // namespace
 
 bool takes(const ConvProblem& p, Operand sliding) {
+  constexpr int64_t kMostShift = int64_t{1} << 31;  // so that a place beyond a row has an address
   const int last = p.ndims - 1;
   if (p.ic == 0 || p.oc == 0) return false;
-  return (sliding == Operand::kSrc ? p.stride[last] : p.dilation[last]) == 1;
+  const bool src_slides = sliding == Operand::kSrc;
+  const int64_t step = src_slides ? p.stride[last] : p.dilation[last];
+  return step == 1 && (src_slides ? p.dilation[last] : p.stride[last]) < kMostShift;
 }
 
 Plan::Plan(Operand sliding, const ConvProblem& p, DataType dtype, const ArchFlags& arch)

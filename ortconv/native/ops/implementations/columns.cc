@@ -43,7 +43,7 @@ class Columns : public Direct {
     // Rows of taps are listed for a position, whether they land or not.
     const double tap_rows = taps_of(p) / static_cast<double>(p.ker[p.ndims - 1]);
     work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + groups * rows * tap_rows +
-                 dst_rows(p) * static_cast<double>(p.oc);
+                 filled_lines(p) * static_cast<double>(p.mb * p.oc);
     work.stored = dst_count(p);
     work.far_weights = far_bytes(4 * weight_count(p));
     if (rows == 1) work.products = products_beside(work.far_weights, work.products);
@@ -63,6 +63,14 @@ class Columns : public Direct {
   }
 
  private:
+  // Lines of a channel that are filled with the bias: axes whose positions follow each other at once.
+  static double filled_lines(const ConvProblem& p) {
+    int axes = p.ndims - 1;
+    int64_t length = p.dst_size[axes];
+    for (; axes > 0 && p.dst_x[axes - 1] == length * p.dst_x[p.ndims - 1]; --axes) length *= p.dst_size[axes - 1];
+    return product(p.dst_size, axes);
+  }
+
   const bool is_widened_;
   mutable std::once_flag once_;
   mutable kernels::Buffer widened_;
