@@ -16,7 +16,7 @@ namespace ortconv::kernels {
 // Whether dst is too large for the caches, and most of its cache lines are reached by no tap: these are best written
 // past the caches.
 inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
-  constexpr double kLine = 64, kFar = 24 << 20, kMostReached = 0.5;  // bytes; the share of lines
+  constexpr double kLine = 64, kFar = 36 << 20, kMostReached = 0.5;  // bytes; the share of lines
   const double number = static_cast<double>(element_bytes);
   double bytes = number * static_cast<double>(p.mb) * static_cast<double>(p.oc), reached = 1;
   for (int a = 0; a < p.ndims; ++a) {
@@ -43,13 +43,15 @@ void fill(T* out, int64_t n, T value) {
 template <class T>
 void fill_past_caches(T* out, int64_t n, T value) {
 #if defined(__x86_64__) || defined(_M_X64)
-  constexpr int64_t kVector = sizeof(__m128i) / sizeof(T), kLeast = 16 * kVector;
-  if (n < kLeast) return fill(out, n, value);
-  for (; reinterpret_cast<uintptr_t>(out) % sizeof(__m128i) != 0; ++out, --n) *out = value;
+  constexpr int64_t kLine = 64 / sizeof(T), kVector = sizeof(__m128i) / sizeof(T);
+  if (n < 4 * kLine) return fill(out, n, value);
+  for (; reinterpret_cast<uintptr_t>(out) % 64 != 0; ++out, --n) *out = value;
   alignas(sizeof(__m128i)) T values[kVector];
   std::fill_n(values, kVector, value);
   const __m128i vector = _mm_load_si128(reinterpret_cast<const __m128i*>(values));
-  for (; n >= kVector; n -= kVector, out += kVector) _mm_stream_si128(reinterpret_cast<__m128i*>(out), vector);
+  for (; n >= kLine; n -= kLine, out += kLine) {  // a line at a time: a loop around each store would take twice as long
+    for (int64_t i = 0; i < kLine; i += kVector) _mm_stream_si128(reinterpret_cast<__m128i*>(out + i), vector);
+  }
   _mm_sfence();
 #endif
   fill(out, n, value);

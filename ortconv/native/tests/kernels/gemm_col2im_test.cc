@@ -163,7 +163,7 @@ TEST(a_plan_computes_one_size_after_the_other) {
 
 TEST(gaps_beyond_the_caches) {
   CaseMaker maker(37);
-  Case c = case_of({{1, 2, 40, 40}, {2, 5, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}});
+  Case c = case_of({{1, 2, 40, 40}, {2, 7, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}});
   for (const bool bias : {true, false}) {
     c.bias = bias;
     test::check<Family, float>(maker, c, DataType::kFloat);
