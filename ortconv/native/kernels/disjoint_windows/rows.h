@@ -27,8 +27,9 @@ constexpr int64_t kCut = INT64_MIN;
 // kLength taps; `length` of them if it is 0.
 template <int kLength, class T>
 void copy_row(const T* in, int64_t length, Sum<T> bias, T* out) {
-  constexpr int kFew = 8;                                                           // that are faster one by one
-  if constexpr (!std::is_same_v<T, Sum<T>> && (kLength == 0 || kLength >= kFew)) {  // rounded with its bias
+  // Numbers of 16 bits were rounded with their bias. Few are faster one by one.
+  constexpr int kFew = 8;
+  if constexpr (!std::is_same_v<T, Sum<T>> && (kLength == 0 || kLength >= kFew)) {
     std::memcpy(out, in, static_cast<size_t>(kLength == 0 ? length : kLength) * sizeof(T));
   } else if constexpr (kLength == 0) {
     for (int64_t k = 0; k < length; ++k) out[k] = with_bias<T>(in[k], bias);

@@ -391,24 +391,44 @@ void Store<T>::store_slots(int64_t sums, int64_t line, int64_t begin, int64_t en
     store_run(sums_ + sums + before, dst_ + line, std::min(axis.slots - before, length(line_)), first, last);
     return;
   }
+  const int64_t all = length(line_), hop = step * axis.dst_x, slot_size = geo_.slot_size;
+  // Runs of slots until the residues begin again: the same for every j, and to divide takes longer than to write some.
+  constexpr int kMostRuns = 16;
+  int64_t residues[kMostRuns], counts[kMostRuns], listed = 0;
+  int runs = 0;
+  for (int64_t residue = start; listed < axis.slots && runs < kMostRuns; ++runs) {
+    residues[runs] = residue;
+    counts[runs] = std::min(axis.slots - listed, ceil_div(axis.stride - residue, step));
+    listed += counts[runs];
+    residue += counts[runs] * step - axis.stride;
+  }
   for (int64_t c = first; c < last; ++c) {
     const Cell add = left_ == nullptr ? -Cell() : left_[c];
     int64_t j = begin;
     if (transposes()) {
-      j = length(line_) / axis.stride;
+      j = all / axis.stride;
       transpose(sums_ + c * geo_.channel_size + sums, j, add, dst_ + c * dst_c_ + line);
     }
     for (; j < end; ++j) {
       const T* in = values_ + c * geo_.channel_size + sums + j;
-      const int64_t left = length(line_) - j * axis.stride;
+      const int64_t left = all - j * axis.stride;
       T* out = dst_ + c * dst_c_ + line + j * axis.stride * axis.dst_x;
-      int64_t residue = start;
-      for (int64_t slot = 0, count; slot < axis.slots; slot += count) {  // until the residues begin again
-        count = std::min(axis.slots - slot, ceil_div(axis.stride - residue, step));
-        const int64_t inside = std::clamp<int64_t>(ceil_div(left - residue, step), 0, count);
+      const auto write = [&](int64_t residue, int64_t count) {
         T* to = out + residue * axis.dst_x;
-        for (int64_t i = 0; i < inside; ++i, to += step * axis.dst_x) *to = with_bias<T>(in[i * geo_.slot_size], add);
-        in += count * geo_.slot_size;
+        for (int64_t i = 0; i < count; ++i, to += hop) *to = with_bias<T>(in[i * slot_size], add);
+      };
+      if (left >= axis.stride && listed == axis.slots) {
+        for (int run = 0; run < runs; ++run) {
+          write(residues[run], counts[run]);
+          in += counts[run] * slot_size;
+        }
+        continue;
+      }
+      int64_t residue = start;
+      for (int64_t slot = 0, count; slot < axis.slots; slot += count) {
+        count = std::min(axis.slots - slot, ceil_div(axis.stride - residue, step));
+        write(residue, std::clamp<int64_t>(ceil_div(left - residue, step), 0, count));
+        in += count * slot_size;
         residue += count * step - axis.stride;
       }
     }

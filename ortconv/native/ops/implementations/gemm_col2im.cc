@@ -73,7 +73,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
   }
 
  private:
-  // The share of taps in panels of which some reaches dst. Those of an axis that do not follow each other.
+  // The share of taps that are in panels of which some tap reaches dst. Those of an axis that do not are one run, whose
+  // ends share a panel with others.
   static double multiplied_taps(const ConvProblem& p, int64_t panel_height) {
     double share = 1;
     int64_t inner = 1;
