@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 
 import ortconv
+from ortconv.runtime.choices import IMPLEMENTATION_ENTRY
 
 WAYS = ("native", "python", "none")
 """Our native kernels; the Python ops; the function bodies on an ONNX Runtime that does not know our domain."""
@@ -20,10 +21,14 @@ PROVIDER = "ep"
 """Our native kernels as an execution provider, which takes all that it can."""
 
 
-def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], way: str) -> list[np.ndarray]:
-    """Runs a model on the CPU and returns its outputs."""
+def run(
+    model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], way: str, implementation: str | None = None
+) -> list[np.ndarray]:
+    """Runs a model on the CPU, by an implementation if one is named, and returns its outputs."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    if implementation is not None:
+        options.add_session_config_entry(IMPLEMENTATION_ENTRY, implementation)
     if way == PROVIDER:
         ortconv.register_ep(options, {"claim_all": "1"})
         return list(ortconv.InferenceSession(model, options, backend=way).run(None, dict(feeds)))

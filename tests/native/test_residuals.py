@@ -81,8 +81,9 @@ def test_activation_comes_after_the_sum(name: str, type_name: str, way: str, lib
     case, dtype = ADD[name], DTYPES[type_name]
     feeds = case.feeds(case.inputs(dtype))
     without = {key: value for key, value in feeds.items() if key != "R"}
-    (y,) = run(with_body(plain(case, dtype)), without, way)
-    (found,) = run(with_body(activated(case.model(dtype))), feeds, way)
+    # Implementations round the sums differently, and an activation can change which one is chosen.
+    (y,) = run(with_body(plain(case, dtype)), without, way, implementation="phases")
+    (found,) = run(with_body(activated(case.model(dtype))), feeds, way, implementation="phases")
     np.testing.assert_array_equal(found, rounded_sum(y, feeds["R"], activation=True))
 
 
