@@ -87,7 +87,8 @@ const void* Convolution::weights(const ConvChoice& choice, const void* wei) cons
   return copied ? choice.simplified_by->weights.get() : wei;
 }
 
-// Makes the same problem with fewer axes or taps, and what computes it; null if there is none, or were too many.
+// Makes the same problem with fewer axes or taps, and returns the node that computes it. Null if there is no such
+// problem, or if there are as many such nodes as may be kept.
 const SimplifiedNode* Convolution::simplify(const ConvProblem& problem, const void* wei,
                                             ConvProblem* simplified) const {
   constexpr size_t kMost = 4;  // as each may have weights of its own

@@ -31,10 +31,12 @@ struct SimplifiedProblem {
   bool copies = false;  // whether the former
 };
 
-// Leaves out taps of a transposed convolution of which no size is 0, if they are many, and merges the last axes if src
-// has one element along them and more along another. Axes cannot be merged where an element of dst has no tap, taps are
-// dilated, or dst is not dense. Nothing where neither is done, or would need a copy of the weights that may not be
-// made.
+// Simplifies a transposed convolution. No size may be 0. Returns nothing if there is nothing to simplify, or if that
+// needs a copy of the weights and `may_copy` is false.
+//
+// Taps are left out if they are so many that a copy of the other weights pays. The last axes are merged if src has one
+// element along them and more along another axis, unless an element of dst has no tap, taps are dilated, or dst is not
+// dense.
 std::optional<SimplifiedProblem> simplified(const ConvProblem& full, bool may_copy);
 
 // Bytes of the copy of the weights, and the copy: [ic, oc/g, taps of the crop], dense.

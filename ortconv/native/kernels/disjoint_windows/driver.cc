@@ -206,7 +206,7 @@ void Worker<T>::fill(int64_t x_begin, int64_t x_end) {
         rest /= p_.dst_size[a];
       }
       T* const out = dst_ + c * p_.dst_c + (first + rest) * p_.dst_x[0] + offset;
-      geo_.gaps_lie_far ? fill_past_caches(out, length, value) : kernels::fill(out, length, value);
+      kernels::fill(out, length, value, geo_.gaps_lie_far);
     }
   }
 }

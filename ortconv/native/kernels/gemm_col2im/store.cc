@@ -216,7 +216,7 @@ void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last) c
     T value, *row = out + c * dst_c_;
     round_to(&value, gap_[c]);
     if (step == 1) {
-      geo_.gaps_lie_far ? fill_past_caches(row, length, value) : kernels::fill(row, length, value);
+      kernels::fill(row, length, value, geo_.gaps_lie_far);
     } else {
       for (int64_t y = 0; y < length; ++y) row[y * step] = value;
     }

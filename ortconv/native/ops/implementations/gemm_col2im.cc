@@ -73,8 +73,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
   }
 
  private:
-  // The share of taps that are in panels of which some tap reaches dst. Those of an axis that do not are one run, whose
-  // ends share a panel with others.
+  // The share of taps that are multiplied. A panel of weights is left out if none of its taps reaches dst. On each
+  // axis, the taps that do not reach it are taken for one run.
   static double multiplied_taps(const ConvProblem& p, int64_t panel_height) {
     double share = 1;
     int64_t inner = 1;

@@ -26,7 +26,7 @@ void check(uint64_t bits) {
       for (const bool far : {false, true}) {
         std::vector<T> wanted(begin + n + kBeside, other), found(wanted);
         std::fill_n(wanted.begin() + begin, n, value);
-        far ? kernels::fill_past_caches(found.data() + begin, n, value) : kernels::fill(found.data() + begin, n, value);
+        kernels::fill(found.data() + begin, n, value, far);
         EXPECT(std::memcmp(found.data(), wanted.data(), found.size() * sizeof(T)) == 0, n, " of ", sizeof(T),
                " bytes from ", begin, far ? ", past the caches" : "");
       }
