@@ -1,7 +1,9 @@
 #include "kernels/conv/col2im.h"
 
 #include <algorithm>
+#include <array>
 #include <type_traits>
+#include <utility>
 
 #include "base/math.h"
 #include "kernels/conv/typed_run.h"
@@ -22,10 +24,9 @@ bool is_contiguous(const Plan& plan, const ConvProblem& p) {
   return p.wei_1 == stride && p.wei_0 == stride * plan.oc;
 }
 
-// Taps of one row of the kernel that fall into dst, for one src position.
+// Taps of one row of the kernel that fall into dst, and where the first of them does, from tap 0 of the window on.
 struct TapRow {
-  int64_t tap, count;
-  int64_t dst;  // of the first of them
+  int64_t tap, dst;
 };
 
 // A work item is a range of dst channels of one group.
@@ -51,7 +52,7 @@ struct Layout {
     item_oc = std::min({most, plan.oc, std::max<int64_t>(1, plan.oc / wanted)});
     items_per_group = ceil_div(plan.oc, item_oc);
     slices = cells(plan.g * plan.ic * rows);
-    const int64_t columns = ceil_div(item_oc * plan.num_taps, kGemmColumns) * kGemmColumns;
+    const int64_t columns = align_up(item_oc * plan.num_taps, kGemmColumns);
     slice_wei = cells(columns * std::min(rows, plan.mr));
     slice_sums = slice_wei + cells(plan.ic * (widens ? columns : kGemmColumns));
     slice_tap_rows = slice_sums + (rounds ? cells(p.mb * item_oc * dst_points) : 0);
@@ -106,30 +107,67 @@ void pack_src(const Run<T>& run, int64_t group) {
   }
 }
 
+// The taps of a src position that fall into dst. Positions away from its borders have the same, which are listed once.
 template <class Cell>
-int64_t list_tap_rows(const Plan& plan, const ConvProblem& p, const Position& x, const Sums<Cell>& sums,
-                      TapRow* tap_rows) {
-  const int last = plan.ndims - 1;
-  const int64_t ker = p.ker[last];
-  const int64_t first = x.at[last] * p.stride[last] - p.pad[last];  // dst position of tap 0
-  const int64_t begin = std::min(ker, first >= 0 ? 0 : ceil_div(-first, p.dilation[last]));
-  const int64_t room = p.dst_size[last] - first;
-  const int64_t end = room <= 0 ? 0 : std::min(ker, ceil_div(room, p.dilation[last]));
-  int64_t count = 0;
-  if (begin >= end) return count;
-  for (int64_t tap = 0; tap < plan.num_taps; tap += ker) {
-    int64_t at = x.image * sums.n + (first + begin * p.dilation[last]) * sums.x[last];
-    bool inside = true;
-    for (int64_t a = last - 1, rest = tap / ker; a >= 0; --a) {
-      const int64_t y = x.at[a] * p.stride[a] - p.pad[a] + rest % p.ker[a] * p.dilation[a];
-      inside &= y >= 0 && y < p.dst_size[a];
-      at += y * sums.x[a];
-      rest /= p.ker[a];
+class Window {
+ public:
+  Window(const ConvProblem& p, const Sums<Cell>& sums, TapRow* rows)
+      : p_(p), sums_(sums), last_(p.ndims - 1), rows_(rows) {}
+
+  void move_to(const Position& x) {
+    Taps taps;
+    begin_ = x.image * sums_.n;
+    for (int a = 0; a <= last_; ++a) {
+      const int64_t y = x.at[a] * p_.stride[a] - p_.pad[a], room = p_.dst_size[a] - y;  // of tap 0; from there on
+      const int64_t reach = (p_.ker[a] - 1) * p_.dilation[a];
+      taps.begin[a] = y >= 0 ? 0 : std::min(p_.ker[a], ceil_div(-y, p_.dilation[a]));
+      taps.end[a] = room > reach ? p_.ker[a] : room <= 0 ? 0 : ceil_div(room, p_.dilation[a]);
+      begin_ += y * sums_.x[a];
     }
-    if (inside) tap_rows[count++] = {tap + begin, end - begin, at};
+    if (taps == taps_) return;
+    taps_ = taps;
+    list();
   }
-  return count;
-}
+
+  int64_t begin() const { return begin_; }  // of tap 0, in the sums of a channel
+  const TapRow* rows() const { return rows_; }
+  int64_t num_rows() const { return num_rows_; }
+  int64_t row_length() const { return taps_.end[last_] - taps_.begin[last_]; }
+
+ private:
+  // Those of each axis.
+  struct Taps {
+    int64_t begin[kMaxSpatial] = {}, end[kMaxSpatial] = {};
+    bool operator==(const Taps& other) const {
+      return std::equal(begin, begin + kMaxSpatial, other.begin) && std::equal(end, end + kMaxSpatial, other.end);
+    }
+  };
+
+  void list() {
+    num_rows_ = 0;
+    for (int a = 0; a <= last_; ++a) {
+      if (taps_.begin[a] >= taps_.end[a]) return;
+    }
+    int64_t k[kMaxSpatial];
+    std::copy_n(taps_.begin, last_ + 1, k);
+    for (int a = 0; a >= 0;) {
+      TapRow row{0, 0};
+      for (int axis = 0; axis <= last_; ++axis) {
+        row.tap = row.tap * p_.ker[axis] + k[axis];
+        row.dst += k[axis] * p_.dilation[axis] * sums_.x[axis];
+      }
+      rows_[num_rows_++] = row;
+      for (a = last_ - 1; a >= 0 && ++k[a] == taps_.end[a]; --a) k[a] = taps_.begin[a];
+    }
+  }
+
+  const ConvProblem& p_;
+  const Sums<Cell>& sums_;
+  const int last_;
+  TapRow* const rows_;
+  int64_t num_rows_ = 0, begin_ = 0;
+  Taps taps_;
+};
 
 // Positions of dst that are evenly spaced: a line along the last axis, or several, one after the other.
 struct Line {
@@ -172,22 +210,60 @@ void fill_bias(const ConvProblem& p, const Sums<Sum<T>>& sums, const T* bias, in
   });
 }
 
+// The columns of a position in some channels, and the rows of taps that are added to the sums.
 template <class Cell>
-void add_columns(const Plan& plan, const ConvProblem& p, const TapRow* tap_rows, int64_t count, const Cell* columns,
-                 int64_t oc_count, const Sums<Cell>& sums) {
-  const int last = plan.ndims - 1;
-  const int64_t step = p.dilation[last] * sums.x[last];
-  for (int64_t oc = 0; oc < oc_count; ++oc, columns += plan.num_taps) {
-    for (const TapRow* t = tap_rows; t != tap_rows + count; ++t) {
-      Cell* out = sums.data + oc * sums.c + t->dst;
-      const Cell* in = columns + t->tap;
-      if (step == 1) {  // a constant step, which compilers turn into vector instructions
-        for (int64_t k = 0; k < t->count; ++k) out[k] += in[k];
+struct Columns {
+  const Cell* in;
+  int64_t in_channel;  // from a channel to the next one
+  const TapRow *rows, *rows_end;
+  int64_t length;  // taps of a row
+  Cell* out;
+  int64_t out_channel, out_tap;
+  int64_t channels;
+};
+
+// Adds rows of kLength taps, or of any number if it is 0, that lie together in the sums or apart.
+template <int kLength, bool kTogether, class Cell>
+void add_rows_of(const Columns<Cell>& c) {
+  const Cell* in = c.in;
+  Cell* out = c.out;
+  const int64_t step = kTogether ? 1 : c.out_tap;
+  for (int64_t channel = 0; channel < c.channels; ++channel, in += c.in_channel, out += c.out_channel) {
+    for (const TapRow* row = c.rows; row != c.rows_end; ++row) {
+      const Cell* from = in + row->tap;
+      Cell* to = out + row->dst;
+      if constexpr (kLength == 0) {
+        for (int64_t k = 0; k < c.length; ++k) to[k * step] += from[k];
       } else {
-        for (int64_t k = 0; k < t->count; ++k) out[k * step] += in[k];
+        Cell sums[kLength];  // so that the compiler need not know that the sums are other memory
+        for (int k = 0; k < kLength; ++k) sums[k] = to[k * step] + from[k];
+        for (int k = 0; k < kLength; ++k) to[k * step] = sums[k];
       }
     }
   }
+}
+
+template <class Cell>
+using AddFn = void (*)(const Columns<Cell>&);
+template <bool kTogether, class Cell, int... kLengths>
+constexpr auto add_functions(std::integer_sequence<int, kLengths...>) {
+  return std::array<AddFn<Cell>, sizeof...(kLengths)>{add_rows_of<kLengths, kTogether, Cell>...};
+}
+// By length; the first ones take any.
+constexpr int kShort = 16;
+template <bool kTogether, class Cell>
+constexpr auto kAddRows = add_functions<kTogether, Cell>(std::make_integer_sequence<int, kShort + 1>());
+
+template <class Cell>
+void add_columns(const Plan& plan, const ConvProblem& p, const Window<Cell>& window, const Cell* columns,
+                 int64_t oc_count, const Sums<Cell>& sums) {
+  if (window.num_rows() == 0) return;
+  const int last = plan.ndims - 1;
+  const int64_t length = window.row_length(), step = p.dilation[last] * sums.x[last];
+  const size_t index = length <= kShort ? static_cast<size_t>(length) : 0;
+  const AddFn<Cell> add = step == 1 ? kAddRows<true, Cell>[index] : kAddRows<false, Cell>[index];
+  add({columns, plan.num_taps, window.rows(), window.rows() + window.num_rows(), length, sums.data + window.begin(),
+       sums.c, step, oc_count});
 }
 
 // Rounds the sums of `count` channels, whose lines lie one after the other, into dst.
@@ -293,6 +369,7 @@ void run_item(const Run<T>& run, const Weight* all_wei, char* slice, int64_t ite
     for (int a = 0; a < p.ndims; ++a) sums.x[a] = product_of(p.dst_size + a + 1, p.ndims - a - 1);
   }
   fill_bias(p, sums, run.bias == nullptr ? nullptr : run.bias + oc_begin, oc_count);
+  Window<Cell> window(p, sums, tap_rows);
   const Cell* a = packed_src(run, group);
   for (int64_t panel = 0; panel < layout.panels.count; ++panel) {
     const int64_t begin = layout.panels.begin(panel), rows = layout.panels.begin(panel + 1) - begin;
@@ -304,8 +381,8 @@ void run_item(const Run<T>& run, const Weight* all_wei, char* slice, int64_t ite
       multiply(plan, rows, wei.padded, a, wei.padded_data, wei.padded, c);
     }
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t count = list_tap_rows(plan, p, Position(plan, p, begin + r), sums, tap_rows);
-      add_columns(plan, p, tap_rows, count, buffer + r * pitch, oc_count, sums);
+      window.move_to(Position(plan, p, begin + r));
+      add_columns(plan, p, window, buffer + r * pitch, oc_count, sums);
     }
     a += rows * plan.ic;
   }
