@@ -70,16 +70,16 @@ struct Sums {
   int64_t n, c, x[kMaxSpatial];
 };
 
-// The index of each axis and the image of src position `row`.
+// The image and the index of each axis of a src position, from the first one on.
 struct Position {
-  int64_t image, at[kMaxSpatial];
+  int64_t image = 0, at[kMaxSpatial] = {};
 
-  Position(const Plan& plan, const ConvProblem& p, int64_t row) {
-    for (int a = plan.ndims - 1; a >= 0; --a) {
-      at[a] = row % p.src_size[a];
-      row /= p.src_size[a];
+  void advance(const ConvProblem& p) {
+    for (int a = p.ndims - 1; a >= 0; --a) {
+      if (++at[a] < p.src_size[a]) return;
+      at[a] = 0;
     }
-    image = row;
+    ++image;
   }
 };
 
@@ -95,10 +95,10 @@ void pack_src(const Run<T>& run, int64_t group) {
   const ConvProblem& p = run.problem;
   const Panels& panels = run.layout.panels;
   Sum<T>* out = packed_src(run, group);
+  Position x;
   for (int64_t panel = 0; panel < panels.count; ++panel) {
-    const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
-    for (int64_t r = 0; r < rows; ++r) {
-      const Position x(plan, p, begin + r);
+    const int64_t rows = panels.begin(panel + 1) - panels.begin(panel);
+    for (int64_t r = 0; r < rows; ++r, x.advance(p)) {
       const T* in = run.src + x.image * p.src_n + group * plan.ic * p.src_c;
       for (int a = 0; a < plan.ndims; ++a) in += x.at[a] * p.src_x[a];
       for (int64_t c = 0; c < plan.ic; ++c) out[c * rows + r] = widen(in[c * p.src_c]);
@@ -222,23 +222,30 @@ struct Columns {
   int64_t channels;
 };
 
-// Adds rows of kLength taps, or of any number if it is 0, that lie together in the sums or apart.
+// Adds kLength taps, or `length` of them if it is 0, that lie together in the sums or `step` apart.
+template <int kLength, bool kTogether, class Cell>
+void add_row(const Cell* in, int64_t length, Cell* out, int64_t step) {
+  constexpr int kFew = 8;
+  if constexpr (kTogether) step = 1;  // which compilers turn into vector instructions
+  if constexpr (kLength == 0) {
+    for (; length >= kFew && !kTogether; length -= kFew, in += kFew, out += kFew * step) {
+      add_row<kFew, kTogether>(in, kFew, out, step);
+    }
+    for (int64_t k = 0; k < length; ++k) out[k * step] += in[k];
+  } else {
+    Cell sums[kLength];  // so that the compiler need not know that the sums are other memory
+    for (int k = 0; k < kLength; ++k) sums[k] = out[k * step] + in[k];
+    for (int k = 0; k < kLength; ++k) out[k * step] = sums[k];
+  }
+}
+
 template <int kLength, bool kTogether, class Cell>
 void add_rows_of(const Columns<Cell>& c) {
   const Cell* in = c.in;
   Cell* out = c.out;
-  const int64_t step = kTogether ? 1 : c.out_tap;
   for (int64_t channel = 0; channel < c.channels; ++channel, in += c.in_channel, out += c.out_channel) {
     for (const TapRow* row = c.rows; row != c.rows_end; ++row) {
-      const Cell* from = in + row->tap;
-      Cell* to = out + row->dst;
-      if constexpr (kLength == 0) {
-        for (int64_t k = 0; k < c.length; ++k) to[k * step] += from[k];
-      } else {
-        Cell sums[kLength];  // so that the compiler need not know that the sums are other memory
-        for (int k = 0; k < kLength; ++k) sums[k] = to[k * step] + from[k];
-        for (int k = 0; k < kLength; ++k) to[k * step] = sums[k];
-      }
+      add_row<kLength, kTogether>(in + row->tap, c.length, out + row->dst, c.out_tap);
     }
   }
 }
@@ -370,6 +377,7 @@ void run_item(const Run<T>& run, const Weight* all_wei, char* slice, int64_t ite
   }
   fill_bias(p, sums, run.bias == nullptr ? nullptr : run.bias + oc_begin, oc_count);
   Window<Cell> window(p, sums, tap_rows);
+  Position x;
   const Cell* a = packed_src(run, group);
   for (int64_t panel = 0; panel < layout.panels.count; ++panel) {
     const int64_t begin = layout.panels.begin(panel), rows = layout.panels.begin(panel + 1) - begin;
@@ -380,8 +388,8 @@ void run_item(const Run<T>& run, const Weight* all_wei, char* slice, int64_t ite
       for (int64_t r = 0; r < rows; ++r) c[r] += wei.whole;
       multiply(plan, rows, wei.padded, a, wei.padded_data, wei.padded, c);
     }
-    for (int64_t r = 0; r < rows; ++r) {
-      window.move_to(Position(plan, p, begin + r));
+    for (int64_t r = 0; r < rows; ++r, x.advance(p)) {
+      window.move_to(x);
       add_columns(plan, p, window, buffer + r * pitch, oc_count, sums);
     }
     a += rows * plan.ic;
