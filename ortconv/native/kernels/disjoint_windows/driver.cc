@@ -35,7 +35,6 @@ class Worker {
         p_(run.problem),
         geo_(run.geometry),
         last_(run.problem.ndims - 1),
-        row_axis_(plan_.row == p_.ker[last_] ? last_ - 1 : last_),
         src_(reinterpret_cast<Cell*>(slice + geo_.src)),
         line_(reinterpret_cast<Cell*>(slice + geo_.line)),
         products_(reinterpret_cast<Cell*>(slice + geo_.products)),
@@ -51,7 +50,7 @@ class Worker {
     for (int64_t row = 0; row < num_rows(); ++row) {
       offsets_[row] = 0;
       int64_t rest = row;
-      for (int a = row_axis_; a >= 0; --a) {
+      for (int a = last_ - 1; a >= 0; --a) {
         offsets_[row] += rest % p_.ker[a] * p_.dilation[a] * p_.dst_x[a];
         rest /= p_.ker[a];
       }
@@ -80,7 +79,6 @@ class Worker {
   const ConvProblem& p_;
   const Geometry& geo_;
   const int last_;
-  const int row_axis_;  // the last one on which rows of a window are counted
   Cell *src_, *line_, *products_, *bias_, *gap_;
   int64_t *offsets_, *places_;  // see Rows
   int64_t listed_ = -1;         // the position that places_ begin with
@@ -245,24 +243,24 @@ void Worker<T>::copy_cut(int64_t position, int64_t index) {
     end[a] = std::min(p_.ker[a], ceil_div(p_.dst_size[a] - y, p_.dilation[a]));
     if (begin[a] >= end[a]) return;
   }
-  const bool rows_are_axes = row_axis_ < last_;
-  const int64_t first = rows_are_axes ? begin[last_] : 0, length = rows_are_axes ? end[last_] - first : plan_.row;
+  const int64_t first = begin[last_], length = end[last_] - first, step = p_.dilation[last_];
   const T* in = values_ + index * plan_.pitch() + first;
-  T* out = dst_ + place + first;
-  const auto copy = kCopyChannels<T>[static_cast<size_t>(length <= kShort ? length : 0)];
+  T* out = dst_ + place + first * step;
+  const auto copy = copies_channels<T>(length, step);
   for (int changed = 0; changed >= 0;) {
     int64_t row = 0;
-    for (int a = 0; a <= row_axis_; ++a) row = row * p_.ker[a] + k[a];
-    copy({in + row * plan_.row, plan_.taps, channels_, length, left_, out + offsets_[row], p_.dst_c});
-    for (changed = row_axis_; changed >= 0 && ++k[changed] == end[changed]; --changed) k[changed] = begin[changed];
+    for (int a = 0; a < last_; ++a) row = row * p_.ker[a] + k[a];
+    copy({in + row * plan_.row, plan_.taps, channels_, length, step, left_, out + offsets_[row], p_.dst_c});
+    for (changed = last_ - 1; changed >= 0 && ++k[changed] == end[changed]; --changed) k[changed] = begin[changed];
   }
 }
 
 template <class T>
 void Worker<T>::copy_windows(int64_t begin, int64_t count, const int64_t* places) {
-  const auto copy = kCopyRows<T>[static_cast<size_t>(plan_.row <= kShort ? plan_.row : 0)];
+  const int64_t step = p_.dilation[last_];
+  const auto copy = copies_rows<T>(plan_.row, step);
   for (int64_t c = 0; c < channels_; ++c) {
-    copy({values_ + c * plan_.taps, plan_.pitch(), count, places, offsets_, num_rows(), plan_.row,
+    copy({values_ + c * plan_.taps, plan_.pitch(), count, places, offsets_, num_rows(), plan_.row, step,
           left_ == nullptr ? -Cell() : left_[c], dst_ + c * p_.dst_c});
   }
   for (int64_t i = 0; i < count; ++i) {

@@ -75,7 +75,7 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
       ic(p.ic / p.g),
       oc(p.oc / p.g),
       taps(product_of(p.ker, p.ndims)),
-      row(p.dilation[p.ndims - 1] == 1 ? p.ker[p.ndims - 1] : 1) {
+      row(p.ker[p.ndims - 1]) {
   mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
   depth = even_piece(ic, im2col::kMostDepth);
   piece = piece_of_channels(ic, depth);

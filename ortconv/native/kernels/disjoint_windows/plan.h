@@ -14,7 +14,7 @@ struct Plan {
   DataType dtype;
   ArchFlags arch;
   int64_t g, ic, oc;   // channels per group
-  int64_t taps, row;   // of a window, and of one of its rows, whose taps follow each other in dst
+  int64_t taps, row;   // of a window, and of one of its rows along the last axis
   int64_t mr;          // most positions of a call of the GEMM
   int64_t depth;       // src channels that a call adds up
   int64_t piece;       // products that are summed one after the other
