@@ -40,9 +40,7 @@ class Columns : public Direct {
     const bool lie_together = p.dilation[p.ndims - 1] == 1;
     const double landing = landing_pairs(p) * groups * rows * columns;
     work.added = (lie_together ? 1 : kApart) * landing;
-    // Rows of taps are listed for a position, whether they land or not.
-    const double tap_rows = taps_of(p) / static_cast<double>(p.ker[p.ndims - 1]);
-    work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + groups * rows * tap_rows +
+    work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + groups * rows * items +
                  filled_lines(p) * static_cast<double>(p.mb * p.oc);
     work.stored = dst_count(p);
     work.far_weights = far_bytes(4 * weight_count(p));

@@ -49,12 +49,13 @@ class Phases : public PackedDirect {
     }
     // Rows that are read where they lie begin anywhere in a cache line, and in a large src each on another page.
     constexpr double kInPlace = 1.05, kFarInPlace = 1.25;
-    const bool in_place = kernels::may_read_in_place(plan) && geo.batch_block == 1;
+    const double in_place = share_in_place(geo, p);
     const double far_src = far_bytes(4 * src_count(p));
-    work.products *= (!in_place ? 1 : far_src > 0 ? kFarInPlace : kInPlace) * product_cost_ * blocks * columns * ic;
+    work.products *= 1 + in_place * ((far_src > 0 ? kFarInPlace : kInPlace) - 1);
+    work.products *= product_cost_ * blocks * columns * ic;
     work.calls = blocks * tiles * panels * chunks;
     // The last block cannot be read where it is: the GEMM reads beyond its positions.
-    const double copies = in_place ? 1 : blocks;
+    const double copies = std::max(1.0, (1 - in_place) * blocks);
     work.copied = copies * ic * static_cast<double>(geo.channel_stride);
     if (!has_constant_weights()) work.copied += weight_count(p);
     // What is added up outside of the registers: chunks of channels, and classes that several groups have.
@@ -69,6 +70,20 @@ class Phases : public PackedDirect {
   }
 
  private:
+  // The share of the blocks whose src is read where it lies: those that need no zeros around them.
+  double share_in_place(const Geometry& geo, const ConvProblem& p) const {
+    if (!kernels::may_read_in_place(sizes()) || geo.batch_block > 1) return 0;
+    double share = 1;
+    for (int a = 0; a < p.ndims; ++a) {
+      const AxisFrame& f = geo.axis[a];
+      if (sizes().axis[a].src_step != 1 || f.planar || f.num_planes > 1) return 0;
+      if (f.grid_stride != p.src_x[a] && p.src_size[a] > 1) return 0;
+      const int beyond = (f.shift_min < 0 ? 1 : 0) + (f.positions + f.shift_max > p.src_size[a] ? 1 : 0);
+      share *= std::max(0.0, 1 - beyond / static_cast<double>(f.num_blocks));
+    }
+    return share;
+  }
+
   double product_cost_ = 1;  // of numbers in parts, if they are multiplied so; that of floats is 1
 };
 
