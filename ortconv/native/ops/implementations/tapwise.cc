@@ -34,8 +34,11 @@ class Tapwise : public PackedDirect {
     const auto last_taps = static_cast<double>(p.ker[p.ndims - 1]);
     // Rows of images whose positions are multiplied together.
     const double lines = rows * last_taps * static_cast<double>(layout.along_batch ? layout.num_blocks : p.mb);
-    work.calls = groups * static_cast<double>(blocks.count) * lines *
-                 std::ceil(met / lines / static_cast<double>(kernels::tapwise::kPanelRows));
+    const double calls = lines * std::ceil(met / lines / static_cast<double>(kernels::tapwise::kPanelRows));
+    work.calls = groups * static_cast<double>(blocks.count) * calls;
+    // With fewer rows than this, a call waits for its sums.
+    constexpr double kLeastRows = 4;
+    work.products *= std::max(1.0, kLeastRows * calls / met);
     work.copied = src_count(p);
     work.stored = groups * static_cast<double>(p.mb) * classes * columns;
     work.steps = dst_rows(p) * static_cast<double>(p.oc);
