@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t kItemColumns = 1024;     // columns of one work item, so that its buffer stays in L1 or L2
 constexpr int64_t kItemWeights = 1 << 17;  // most widened weights of a work item, so that they stay in L2
-constexpr int64_t kItemSums = 1 << 16;     // most sums of a work item that are rounded into dst, likewise
+constexpr int64_t kItemSums = 1 << 16;     // sums of a work item that are rounded into dst, likewise
+constexpr int64_t kLeastColumns = 256;     // but so many columns
 
 bool is_contiguous(const Plan& plan, const ConvProblem& p) {
   int64_t stride = 1;
@@ -50,7 +51,8 @@ struct Layout {
     const int64_t wanted = threads > 1 ? ceil_div(4 * threads, plan.g) : 1;
     int64_t most = std::max<int64_t>(1, kItemColumns / plan.num_taps);
     if (widens) most = std::clamp<int64_t>(kItemWeights / (plan.ic * plan.num_taps), 1, most);
-    if (rounds) most = std::clamp<int64_t>(kItemSums / (p.mb * dst_points), 1, most);
+    const int64_t least = std::clamp<int64_t>(kLeastColumns / plan.num_taps, 1, most);
+    if (rounds) most = std::clamp(kItemSums / (p.mb * dst_points), least, most);
     item_oc = std::min({most, plan.oc, std::max<int64_t>(1, plan.oc / wanted)});
     items_per_group = ceil_div(plan.oc, item_oc);
     slices = cells(plan.g * plan.ic * rows);

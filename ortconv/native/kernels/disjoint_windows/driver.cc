@@ -113,11 +113,13 @@ template <class T>
 void Worker<T>::copy_src(const T* src, int64_t count, int64_t depth) {
   constexpr int64_t kMoved = 8;  // numbers, though fewer may be meant: the next channel writes the others again
   const int64_t mr = plan_.mr;
+  // Channels whose positions follow each other are widened together.
+  const int64_t together = p_.src_c == count ? std::max<int64_t>(1, geo_.line_cells / count) : 1;
   for (int64_t k = 0; k < depth; ++k, src += p_.src_c) {
     const Cell* in;
     if constexpr (kRounds) {
-      run_.kernels.load(src, 1, count, line_);
-      in = line_;
+      if (k % together == 0) run_.kernels.load(src, 1, std::min(together, depth - k) * count, line_);
+      in = line_ + k % together * count;
     } else {
       in = src;
     }

@@ -124,7 +124,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     packed = shared.add<Cell>(plan.packed.empty() ? plan.packed_size() : 0);
     slices = shared.bytes();
     src = slice.add<Cell>(plan.depth * tile);
-    line = slice.add<Cell>(std::is_same_v<T, Cell> ? 0 : tile);
+    constexpr int64_t kLine = 1024;
+    line_cells = std::is_same_v<T, Cell> ? 0 : std::max(tile, kLine);
+    line = slice.add<Cell>(line_cells);
     products = slice.add<Cell>(tile * plan.pitch());
     rounded = slice.add<T>(std::is_same_v<T, Cell> ? 0 : tile * plan.pitch());
     bias = slice.add<Cell>(plan.block);

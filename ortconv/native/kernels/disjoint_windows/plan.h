@@ -42,6 +42,7 @@ struct Geometry {
   int64_t tile;             // positions whose products are kept
   bool gaps;                // some outputs are the bias alone
   bool gaps_lie_far;        // see kernels/fill.h
+  int64_t line_cells;       // of src that are widened at once
   int64_t items;            // an image, a group, a block of dst channels and a slab each
 
   // Byte offsets into the scratch: packed weights, then slices, one per thread. In a slice:
