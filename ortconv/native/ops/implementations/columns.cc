@@ -40,7 +40,8 @@ class Columns : public Direct {
     const bool lie_together = p.dilation[p.ndims - 1] == 1;
     const double landing = landing_pairs(p) * groups * rows * columns;
     work.added = (lie_together ? 1 : kApart) * landing;
-    work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + groups * rows * items +
+    constexpr double kOfPosition = 16;  // steps that finding a window takes
+    work.steps = landing / static_cast<double>(p.ker[p.ndims - 1]) + kOfPosition * groups * rows * items +
                  filled_lines(p) * static_cast<double>(p.mb * p.oc);
     work.stored = dst_count(p);
     work.far_weights = far_bytes(4 * weight_count(p));
