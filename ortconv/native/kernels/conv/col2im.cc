@@ -26,7 +26,8 @@ bool is_contiguous(const Plan& plan, const ConvProblem& p) {
   return p.wei_1 == stride && p.wei_0 == stride * plan.oc;
 }
 
-// Taps of one row of the kernel that fall into dst, and where the first of them does, from tap 0 of the window on.
+// A row of the kernel with taps that fall into dst: the first of these, and how far it falls from the first of all
+// rows.
 struct TapRow {
   int64_t tap, dst;
 };
@@ -122,18 +123,18 @@ class Window {
     Taps taps;
     begin_ = x.image * sums_.n;
     for (int a = 0; a <= last_; ++a) {
-      const int64_t y = x.at[a] * p_.stride[a] - p_.pad[a], room = p_.dst_size[a] - y;  // of tap 0; from there on
+      const int64_t y = x.at[a] * p_.stride[a] - p_.pad[a], room = p_.dst_size[a] - y;  // of tap 0, and from there on
       const int64_t reach = (p_.ker[a] - 1) * p_.dilation[a];
       taps.begin[a] = y >= 0 ? 0 : std::min(p_.ker[a], ceil_div(-y, p_.dilation[a]));
       taps.end[a] = room > reach ? p_.ker[a] : room <= 0 ? 0 : ceil_div(room, p_.dilation[a]);
-      begin_ += y * sums_.x[a];
+      if (taps.begin[a] < taps.end[a]) begin_ += (y + taps.begin[a] * p_.dilation[a]) * sums_.x[a];
     }
     if (taps == taps_) return;
     taps_ = taps;
     list();
   }
 
-  int64_t begin() const { return begin_; }  // of tap 0, in the sums of a channel
+  int64_t begin() const { return begin_; }  // of the first of them, in the sums of a channel
   const TapRow* rows() const { return rows_; }
   int64_t num_rows() const { return num_rows_; }
   int64_t row_length() const { return taps_.end[last_] - taps_.begin[last_]; }
@@ -158,7 +159,7 @@ class Window {
       TapRow row{0, 0};
       for (int axis = 0; axis <= last_; ++axis) {
         row.tap = row.tap * p_.ker[axis] + k[axis];
-        row.dst += k[axis] * p_.dilation[axis] * sums_.x[axis];
+        row.dst += (k[axis] - taps_.begin[axis]) * p_.dilation[axis] * sums_.x[axis];
       }
       rows_[num_rows_++] = row;
       for (a = last_ - 1; a >= 0 && ++k[a] == taps_.end[a]; --a) k[a] = taps_.begin[a];
