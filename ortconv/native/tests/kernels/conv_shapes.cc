@@ -57,6 +57,9 @@ std::vector<Shape> shapes(int random_count) {
   list.push_back({Op::kConvTranspose, {1, 1}, {3, 3}, {2, 2}, {1, 1}, {0, 1}, {1, 0}, 1, 2, 80, 26});
   list.push_back({Op::kConvTranspose, {2, 3}, {5, 7}, {1, 2}, {2, 1}, {3, 2}, {1, -4}, 2, 1, 33, 7});
   list.push_back({Op::kConvTranspose, {2, 2, 1}, {2, 3, 5}, {1, 3, 1}, {3, 1, 2}, {0, 0, 0}, {0, 0, 0}, 2, 3, 60, 9});
+  // long rows of taps that lie apart in dst, some of them cut
+  list.push_back({Op::kConvTranspose, {9}, {37}, {2}, {3}, {20}, {31}, 2, 1, 11, 3});
+  list.push_back({Op::kConvTranspose, {3, 7}, {2, 14}, {2, 5}, {3, 7}, {2, 30}, {0, 45}, 1, 2, 6, 10});
   list.push_back({Op::kConvTranspose, {1}, {1500}, {1}, {1}, {700}, {20}, 3, 1, 9, 2});
   list.push_back({Op::kConvTranspose, {2, 1}, {4, 4}, {2, 1}, {1, 1}, {1, 0}, {1, 0}, 5, 2, 90, 34, true, true});
   list.push_back(
