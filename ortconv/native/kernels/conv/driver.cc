@@ -91,11 +91,9 @@ const T* src_in_place(const Run& run, const Block& block) {
   int64_t src_end = (p.mb - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
   for (int a = 0; a <= last; ++a) {
     const AxisFrame& f = run.geometry.axis[a];
-    const int64_t low = block.begin[a] + f.shift_min, high = block.begin[a] + block.count[a] + f.shift_max;
-    if (plan.axis[a].src_step != 1 || f.planar || f.num_planes > 1 || low < 0 || high > p.src_size[a]) return nullptr;
-    if (high - low > 1 && f.grid_stride != p.src_x[a]) return nullptr;
-    begin += low * p.src_x[a];
-    reach += (high - low - 1) * p.src_x[a];
+    if (!lies_in_src(plan.axis[a], f, block.begin[a], block.count[a], p.src_size[a], p.src_x[a])) return nullptr;
+    begin += (block.begin[a] + f.shift_min) * p.src_x[a];
+    reach += (block.count[a] + f.shift_max - f.shift_min - 1) * p.src_x[a];
     src_end += (p.src_size[a] - 1) * p.src_x[a];
   }
   if (begin + (plan.ic - 1) * p.src_c + reach + kGemmColumns > src_end) return nullptr;

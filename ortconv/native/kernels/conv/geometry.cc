@@ -149,6 +149,13 @@ bool may_read_in_place(const Plan& plan) {
   return plan.num_taps == 1 || (plan.merged && plan.oc * plan.num_classes <= plan.mr);
 }
 
+bool lies_in_src(const AxisPlan& axis, const AxisFrame& frame, int64_t begin, int64_t count, int64_t src_size,
+                 int64_t src_x) {
+  const int64_t low = begin + frame.shift_min, high = begin + count + frame.shift_max;
+  if (axis.src_step != 1 || frame.planar || frame.num_planes > 1 || low < 0 || high > src_size) return false;
+  return high - low <= 1 || frame.grid_stride == src_x;
+}
+
 int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t pad, int64_t r) {
   if (axis.dst_step == 1) return 0;
   if (frame.merged) return r;

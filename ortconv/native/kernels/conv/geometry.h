@@ -73,6 +73,9 @@ Store store_of(size_t element_bytes, const ConvProblem& problem, int64_t most_ca
 // Whether a copy of src would not pay, since it would be read only once: by a single tap, or because one call sums the
 // rows of all classes. Blocks that need no zeros around them are then read where they are.
 bool may_read_in_place(const Plan& plan);
+// Whether so many positions of an axis, from `begin` on, need no zeros around src, and lie in it as in the copy.
+bool lies_in_src(const AxisPlan& axis, const AxisFrame& frame, int64_t begin, int64_t count, int64_t src_size,
+                 int64_t src_x);
 
 // The most taps of a class that a position meets: fewer than all where src is so small.
 struct MetTaps {

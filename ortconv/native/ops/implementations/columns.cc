@@ -20,11 +20,11 @@ class Columns : public Direct {
       return scratch_bytes(problem, threads);
     };
     if (!kernels::can_run_columns(plan, p) || !is_moderate(p, bytes)) return std::nullopt;
-    constexpr double kLeastRows = 2;
+    constexpr double kFewestRows = 2;  // a call of one row takes as long
     const double rows = src_positions(p), ic = static_cast<double>(plan.ic), groups = static_cast<double>(p.g);
     const double columns = static_cast<double>(plan.oc) * taps_of(p);
     const double most = static_cast<double>(plan.mr), rest = rows - std::floor(rows / most) * most;
-    const double used = rows - rest + (rest == 0 ? 0 : std::max(rest, kLeastRows));
+    const double used = rows - rest + (rest == 0 ? 0 : std::max(rest, kFewestRows));
     const double items = std::max(1.0, columns / 1024);
     Work work;
     work.items = groups * items;

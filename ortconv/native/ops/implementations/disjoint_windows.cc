@@ -24,8 +24,6 @@ class DisjointWindows
     // A tile has several windows of a channel, however large one is.
     if (!is_in_proportion(disjoint_windows::scratch_bytes(plan, p, 1), p, sizeof(float))) return std::nullopt;
     const disjoint_windows::Geometry geo(plan, p, 1);
-    // With fewer rows than this, a call of the GEMM waits for its sums.
-    constexpr int64_t kLeastRows = 4;
     const int64_t positions = product_of(p.src_size, p.ndims), rest = positions % plan.mr;
     if (positions < kLeastRows) return std::nullopt;
     // Products that fall outside dst are computed too.

@@ -23,8 +23,6 @@ class Phases : public PackedDirect {
   std::optional<Work> work(const ConvProblem& p) const override {
     const Plan& plan = sizes();
     if (!plan.exact_enough || !is_moderate(p)) return std::nullopt;
-    // With fewer rows than this, a call of the microkernel waits for its sums and for what it reads.
-    constexpr int64_t kLeastRows = 4;
     const Geometry geo(plan, p, 1);
     const auto blocks = static_cast<double>(geo.num_items / geo.items_per_block);  // of all groups
     const auto ic = static_cast<double>(plan.ic);
@@ -70,16 +68,21 @@ class Phases : public PackedDirect {
   }
 
  private:
-  // The share of the blocks whose src is read where it lies: those that need no zeros around them.
+  // The share of the blocks whose src is read where it lies; those between the first and the last one are alike.
   double share_in_place(const Geometry& geo, const ConvProblem& p) const {
     if (!kernels::may_read_in_place(sizes()) || geo.batch_block > 1) return 0;
     double share = 1;
     for (int a = 0; a < p.ndims; ++a) {
       const AxisFrame& f = geo.axis[a];
-      if (sizes().axis[a].src_step != 1 || f.planar || f.num_planes > 1) return 0;
-      if (f.grid_stride != p.src_x[a] && p.src_size[a] > 1) return 0;
-      const int beyond = (f.shift_min < 0 ? 1 : 0) + (f.positions + f.shift_max > p.src_size[a] ? 1 : 0);
-      share *= std::max(0.0, 1 - beyond / static_cast<double>(f.num_blocks));
+      const auto in_place = [&](int64_t block) -> int64_t {
+        const int64_t begin = block * f.block, count = std::min(f.block, f.positions - begin);
+        return kernels::lies_in_src(sizes().axis[a], f, begin, count, p.src_size[a], p.src_x[a]) ? 1 : 0;
+      };
+      const int64_t last = f.num_blocks - 1;
+      int64_t blocks = in_place(0);
+      if (last > 0) blocks += in_place(last);
+      if (last > 1) blocks += (last - 1) * in_place(1);
+      share *= static_cast<double>(blocks) / static_cast<double>(f.num_blocks);
     }
     return share;
   }

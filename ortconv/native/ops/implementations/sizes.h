@@ -10,6 +10,9 @@
 
 namespace ortconv::implementations {
 
+// A call of the GEMM with fewer rows than this takes as long as one with so many: it waits for its sums.
+constexpr int64_t kLeastRows = 4;
+
 inline double product(const int64_t* sizes, int count) {
   double all = 1;
   for (int a = 0; a < count; ++a) all *= static_cast<double>(sizes[a]);

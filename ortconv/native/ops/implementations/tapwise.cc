@@ -36,9 +36,7 @@ class Tapwise : public PackedDirect {
     const double lines = rows * last_taps * static_cast<double>(layout.along_batch ? layout.num_blocks : p.mb);
     const double calls = lines * std::ceil(met / lines / static_cast<double>(kernels::tapwise::kPanelRows));
     work.calls = groups * static_cast<double>(blocks.count) * calls;
-    // With fewer rows than this, a call waits for its sums.
-    constexpr double kLeastRows = 4;
-    work.products *= std::max(1.0, kLeastRows * calls / met);
+    work.products *= std::max(1.0, static_cast<double>(kLeastRows) * calls / met);
     work.copied = src_count(p);
     work.stored = groups * static_cast<double>(p.mb) * classes * columns;
     work.steps = dst_rows(p) * static_cast<double>(p.oc);

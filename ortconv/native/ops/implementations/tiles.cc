@@ -26,8 +26,8 @@ class Tiles : public Implementation {
       work.copied = groups * products * positions + weight_count(p) * std::max(1.0, positions / 2048);
       // Numbers of 16 bits take twice as long to copy, and results are rounded in a pass of their own.
       constexpr double kWidened = 2;
-      work.added = groups * oc * positions * std::ceil(products / 256);
       if (size_of(node_.dtype) < sizeof(float)) work.copied = kWidened * work.copied + dst_count(p);
+      work.added = groups * oc * positions * std::ceil(products / 256);
       work.calls = groups * std::ceil(oc / 6) * std::ceil(products / 256) * std::ceil(positions / 512);
       work.steps = groups * products * dst_rows(p) + dst_rows(p) * static_cast<double>(p.oc);
       work.far += far_bytes(4 * weight_count(p));
