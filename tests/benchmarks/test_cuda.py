@@ -86,7 +86,7 @@ def test_models_compute_the_shape(layout: str, shape: Shape, dtype: str, monkeyp
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize("shape", [SMALL, LINE])
 def test_torch_and_numpy_know_the_same_answers(dtype: str, shape: Shape) -> None:
-    pytest.importorskip("torch", reason="computes the references")
+    pytest.importorskip("torch", reason="torch, which computes the references, is not installed")
     known, right = expect(shape, dtype, "cpu"), answers.expect(shape, dtype, *data(shape, dtype))
     np.testing.assert_allclose(known.expected.numpy(), right.expected, rtol=1e-13, atol=1e-15)
     np.testing.assert_allclose(known.bound.numpy(), right.bound, rtol=1e-13)
@@ -109,7 +109,7 @@ def test_large_arrays_repeat_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tf32_is_held_to_its_own_bound() -> None:
-    pytest.importorskip("torch", reason="computes the references")
+    pytest.importorskip("torch", reason="torch, which computes the references, is not installed")
     x, w = data(SMALL, "tf32")
     single, tf32 = expect(SMALL, "f32", "cpu"), expect(SMALL, "tf32", "cpu")
     np.testing.assert_array_equal(single.expected, tf32.expected)
@@ -220,7 +220,7 @@ def test_answer_of_another_bound_is_used() -> None:
         def time(self, runs: int) -> Turn:
             return Turn(1.0)
 
-    pytest.importorskip("torch", reason="computes the references")
+    pytest.importorskip("torch", reason="torch, which computes the references, is not installed")
     for dtype, right in (("f32", False), ("tf32", True)):
         known = expect(SMALL, dtype, "cpu")
         (case,) = measure(SMALL, dtype, {0: {"ours": Engine()}}, rounds=1, seconds=1.0, expected=known)
