@@ -25,12 +25,6 @@ constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosse
 
 int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
 
-// Whether the GEMM takes a B of 16 bits.
-bool widens(const Plan& plan) {
-  const GemmKernel& gemm = get_gemm_kernel(plan.arch);
-  return plan.dtype == DataType::kFloat16 ? gemm.of<Float16>() != nullptr : gemm.of<Bfloat16>() != nullptr;
-}
-
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
 // The inverse of a modulo n, which have no common divisor.
@@ -184,9 +178,12 @@ bool Geometry::prefers_wide(const Plan& plan) const {
 }
 
 int64_t Geometry::wide_height(const Plan& plan, const ConvProblem& p) const {
-  constexpr int64_t kFew = 3;  // positions
+  constexpr int64_t kFew = 3;          // positions
+  constexpr int64_t kLongEnough = 12;  // channels
   const int64_t usual = im2col::panel_rows(plan.ic);
-  if (usual > kHeightOfFew || axis[0].x_count * inner_x > kFew) return usual;
+  if (axis[0].x_count * inner_x > kFew) return usual;
+  // A panel that one call multiplies is read from its beginning to its end.
+  if (usual > kHeightOfFew) return plan.ic >= kLongEnough ? kHeightOfFew : usual;
   // Low panels take longer, as a product waits for the one before, but those none of whose taps reaches dst are left
   // out: where others lie as close as the rows of a panel, hardly any.
   constexpr double kMostSkipped = 0.3;
@@ -331,7 +328,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   reads_in_place = dots || (dense && (wide || plan.arch.avx512 || is_read_in_place(plan, row, bytes)));
   // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
   constexpr int64_t kFewWidened = 64;
-  if (narrow) reads_in_place &= widens(plan) && (plan.rows() <= kFewPanels * plan.mr || plan.ic < kFewWidened);
+  if (narrow) reads_in_place &= plan.widens && (plan.rows() <= kFewPanels * plan.mr || plan.ic < kFewWidened);
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
     const int64_t near = kNearSrc / (plan.ic * number) / kGemmColumns * kGemmColumns;
@@ -378,7 +375,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
 
     im2col::Parts shared, slice;
     widened = shared.add<Cell>(std::is_same_v<T, Cell> || narrow ? 0 : src_end);
-    packed = shared.add<Cell>(!plan.packed.empty() ? 0 : wide ? plan.wide_size() : plan.packed_size());
+    const auto number_bytes = static_cast<int64_t>(plan.bytes_in(panel_height));  // of packed weights
+    packed = shared.add<char>(!plan.packed.empty() ? 0 : (wide ? plan.wide_size() : plan.packed_size()) * number_bytes);
     shared_products = shared.add<Cell>(shares_tiles ? shared_size(plan) : 0);
     // Several ranges of rows for each thread, unless there are as many tiles of columns.
     const int64_t column_tiles = std::max<int64_t>(1, ceil_div(positions, most_columns));
@@ -400,7 +398,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     far_weights = plan.packed_size() * kCell > (1 << 20);
     near_src = bytes <= kNearSrc;
     prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;
-    prefetches = plan.wide_rows() * plan.ic * kCell > kFarWeights && positions >= 2 * plan.mr;
+    prefetches = plan.wide_rows() * plan.ic * number_bytes > kFarWeights && positions >= 2 * plan.mr;
     if (!in_steps || num_slabs > 1) channels_in_steps = 1;
     channels_in_steps = std::min(channels_in_steps, block_channels);
     if (by_rows) tile_rows = all_rows + panel_height;

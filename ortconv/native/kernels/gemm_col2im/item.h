@@ -29,8 +29,8 @@ struct Operands {
   const Geometry& geometry;
   const im2col::Kernels<In> kernels;
   const In* src;
-  const Sum<In>* packed;
-  Sum<In>* dst;  // where its numbers are those of sums
+  const void* packed;  // weights
+  Sum<In>* dst;        // where its numbers are those of sums
   const TileLists* lists;
 };
 

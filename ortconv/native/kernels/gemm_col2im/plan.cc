@@ -7,9 +7,25 @@
 namespace ortconv::kernels::gemm_col2im {
 namespace {
 
-template <class T>
+// Calls fn(Out()) with the type of numbers that were T in panels of that height.
+template <class T, class Fn>
+void with_packed_type(const Plan& plan, int64_t height, Fn fn) {
+  plan.bytes_in(height) == sizeof(T) ? fn(T()) : fn(Sum<T>());
+}
+
+// A weight as it is, or widened.
+template <class Out, class T>
+Out packed_as(T weight) {
+  if constexpr (std::is_same_v<Out, T>) {
+    return weight;
+  } else {
+    return widen(weight);
+  }
+}
+
+template <class T, class Out>
 void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t height, int64_t group, int64_t panel,
-          Sum<T>* packed) {
+          Out* packed) {
   const int64_t all = plan.rows_in(height);
   const int64_t begin = panel * height, rows = std::min(height, plan.rows() - begin);
   const int64_t pitch = std::min(height, all - begin);
@@ -21,27 +37,29 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t height, 
   }
   const im2col::Kernels<T> kernels(plan.arch);
   const T* in = wei + group * plan.ic * p.wei_0;
-  Sum<T>* out = packed + (group * all + begin) * plan.ic;
+  Out* out = packed + (group * all + begin) * plan.ic;
   for (int64_t k = 0; k < plan.ic; ++k, in += p.wei_0, out += pitch) {
-    if (contiguous) {
-      kernels.load(in + offset[0], 1, rows, out);
+    if (!contiguous) {
+      for (int64_t r = 0; r < rows; ++r) out[r] = packed_as<Out>(in[offset[r]]);
+    } else if constexpr (std::is_same_v<Out, T>) {
+      std::copy_n(in + offset[0], rows, out);
     } else {
-      for (int64_t r = 0; r < rows; ++r) out[r] = widen(in[offset[r]]);
+      kernels.load(in + offset[0], 1, rows, out);
     }
-    for (int64_t r = rows; r < pitch; ++r) out[r] = Sum<T>();
+    for (int64_t r = rows; r < pitch; ++r) out[r] = Out();
   }
 }
 
-template <class Cell>
-void widen_panels(const Plan& plan, const Cell* packed, int64_t height, Cell* out) {
+template <class Cell, class Out>
+void pack_wide(const Plan& plan, const Cell* packed, int64_t height, Out* out) {
   const int64_t all = plan.rows_in(height);
   for (int64_t group = 0; group < plan.g; ++group) {
     for (int64_t row = 0; row < all; ++row) {
       const int64_t begin = row / height * height, pitch = std::min(height, all - begin);
-      Cell* to = out + (group * all + begin) * plan.ic + (row - begin);
+      Out* to = out + (group * all + begin) * plan.ic + (row - begin);
       const int64_t panel = row / plan.height * plan.height, lda = std::min(plan.height, plan.rows() - panel);
       const Cell* from = packed + (group * plan.rows() + panel) * plan.ic + (row - panel);
-      for (int64_t k = 0; k < plan.ic; ++k) to[k * pitch] = row < plan.rows() ? from[k * lda] : Cell();
+      for (int64_t k = 0; k < plan.ic; ++k) round_to(to + k * pitch, row < plan.rows() ? from[k * lda] : Cell());
     }
   }
 }
@@ -52,6 +70,14 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
     : dtype(dtype), arch(arch), g(p.g), ic(p.ic / p.g), oc(p.oc / p.g), taps(product_of(p.ker, p.ndims)) {
   mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
   height = even_height(rows(), mr);
+  const GemmKernel& gemm = get_gemm_kernel(arch);
+  widens = (dtype == DataType::kFloat16 && gemm.of<Float16>() != nullptr) ||
+           (dtype == DataType::kBfloat16 && gemm.of<Bfloat16>() != nullptr);
+}
+
+size_t Plan::bytes_in(int64_t height) const {
+  const bool is_b_operand = height > mr;
+  return is_b_operand && widens ? size_of(dtype) : sum_size_of(dtype);
 }
 
 bool takes(const ConvProblem& p) {
@@ -79,9 +105,11 @@ const void* Plan::wide(int64_t height) const {
   Wide& wide = wide_[std::find(kWideHeights, kWideHeights + kNumWide - 1, height) - kWideHeights];
   std::call_once(wide.once, [&] {
     with_float_type(dtype, [&](auto zero) {
-      using Cell = Sum<decltype(zero)>;
-      wide.panels = Buffer(static_cast<size_t>(wide_size()) * sizeof(Cell));
-      widen_panels(*this, packed.as<const Cell>(), height, wide.panels.as<Cell>());
+      using T = decltype(zero);
+      wide.panels = Buffer(static_cast<size_t>(wide_size()) * bytes_in(height));
+      with_packed_type<T>(*this, height, [&](auto out) {
+        pack_wide(*this, packed.as<const Sum<T>>(), height, wide.panels.as<decltype(out)>());
+      });
     });
   });
   return wide.panels.as<const void>();
@@ -91,7 +119,9 @@ void pack_weights(const Plan& plan, const ConvProblem& p, const void* wei, int64
                   void* packed) {
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
-    pack(plan, p, static_cast<const T*>(wei), height, group, panel, static_cast<Sum<T>*>(packed));
+    with_packed_type<T>(plan, height, [&](auto out) {
+      pack(plan, p, static_cast<const T*>(wei), height, group, panel, static_cast<decltype(out)*>(packed));
+    });
   });
 }
 

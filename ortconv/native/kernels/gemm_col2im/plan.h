@@ -2,7 +2,8 @@
 //
 // The rows of a group of channels are its dst channels, and in each the taps, row-major. Weights are packed in panels
 // of rows: [group][panel][src channel][row]. The GEMM takes panels of its own height as its A operand, or, for few
-// positions of src, wide ones as its B operand. Panels of a single row are multiplied with a single position.
+// positions of src, wide ones as its B operand, which stay 16 bits wide where the GEMM widens them. Panels of a single
+// row are multiplied with a single position.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,7 @@ struct Plan {
   int64_t taps;
   int64_t mr;      // most rows of one call of the GEMM
   int64_t height;  // rows of a panel; the last one of a group may have fewer
+  bool widens;     // the GEMM takes a B of the 16 bits that src and weights have
   Buffer packed;   // panels; empty when the weights are not constant
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
@@ -39,6 +41,8 @@ struct Plan {
   const void* wide(int64_t height) const;
   int64_t wide_rows() const { return align_up(rows(), kGemmColumns); }  // with those that fill the last panel
   int64_t wide_size() const { return g * wide_rows() * ic; }
+  // Bytes of a number of panels of that height.
+  size_t bytes_in(int64_t height) const;
   int64_t rows_in(int64_t height) const { return height <= mr ? rows() : wide_rows(); }  // in panels of that height
 
   // The steps that write so many channels of dst. They are listed when they are not those of the last call.

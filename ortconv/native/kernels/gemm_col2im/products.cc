@@ -76,11 +76,21 @@ class Worker {
   void for_each_tile(int64_t begin, int64_t end, int64_t row_begin, int64_t row_end, Fn fn);
   Source source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const;
   const Cell* multiply(Tile* tile) const;
+  template <class B, class Fn>
+  void for_each_panel(const Tile& tile, Fn fn) const;
   void multiply_panels(const Tile& tile, const Source& source) const;
+  template <class Weight>
+  void multiply_wide_panels(const Tile& tile, const Source& source) const;
+  template <class T>
+  const T* weights_from(int64_t offset) const {
+    return static_cast<const T*>(operands_.packed) + offset;
+  }
   void multiply_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const;
   template <class B>
   void multiply_columns(const BasicGemmArgs<Cell, B>& all) const;
-  void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const;
+  template <class Weight>
+  void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source,
+                           BasicGemmArgs<Cell, Weight> args) const;
   void multiply_rows(const Tile& tile, const Source& source) const;
   const Cell* transpose(const Tile& tile, const Cell* products) const;
   void add(const Tile& tile, const Cell* products) const;
@@ -212,7 +222,7 @@ void Worker<In>::multiply_rows(const Tile& tile, const Source& source) const {
   if constexpr (std::is_same_v<In, Cell>) {
     const auto dots = operands_.kernels.dots.template to<Cell>();
     const int64_t rows = tile.row_end - tile.row_begin, last = geo_.ndims - 1;
-    const Cell* weights = operands_.packed + (part_.group * plan_.rows() + tile.row_begin) * plan_.ic + source.channel;
+    const Cell* weights = weights_from<Cell>((part_.group * plan_.rows() + tile.row_begin) * plan_.ic + source.channel);
     for_each_run(geo_, static_cast<int>(last), 1, tile.begin, tile.begin + tile.columns,
                  [&](int64_t column, int64_t length, const int64_t* x, int64_t) {
                    const Cell* in = source.in;
@@ -225,20 +235,40 @@ void Worker<In>::multiply_rows(const Tile& tile, const Source& source) const {
   }
 }
 
+// Calls fn(panel, args) for those of a tile, which fill in what differs: a call of the GEMM may take less time than
+// filling in everything.
+template <class In>
+template <class B, class Fn>
+void Worker<In>::for_each_panel(const Tile& tile, Fn fn) const {
+  const int64_t height = geo_.panel_height, no_offset = 0;
+  const BasicGemmArgs<Cell, B> args{0, 0, 1, 0, nullptr, nullptr, &no_offset, 0, nullptr, geo_.piece, false};
+  for (int64_t panel = tile.row_begin / height; panel * height < tile.row_end; ++panel) fn(panel, args);
+}
+
 template <class In>
 void Worker<In>::multiply_panels(const Tile& tile, const Source& source) const {
-  // The panels fill in what differs: a call of the GEMM may take less time than filling in everything.
-  const int64_t height = geo_.panel_height, no_offset = 0;
-  BasicGemmArgs<Cell> args{0, 0, 1, 0, nullptr, nullptr, &no_offset, 0, nullptr, geo_.piece, false};
-  for (int64_t panel = tile.row_begin / height; panel * height < tile.row_end; ++panel) {
-    geo_.wide ? multiply_wide_panel(tile, panel, source, args) : multiply_panel(tile, panel, source, args);
+  if constexpr (std::is_same_v<In, float>) {
+    if (geo_.wide && plan_.widens) {
+      return plan_.dtype == DataType::kFloat16 ? multiply_wide_panels<Float16>(tile, source)
+                                               : multiply_wide_panels<Bfloat16>(tile, source);
+    }
   }
+  if (geo_.wide) return multiply_wide_panels<Cell>(tile, source);
+  for_each_panel<Cell>(tile, [&](int64_t panel, const auto& args) { multiply_panel(tile, panel, source, args); });
+}
+
+template <class In>
+template <class Weight>
+void Worker<In>::multiply_wide_panels(const Tile& tile, const Source& source) const {
+  for_each_panel<Weight>(tile,
+                         [&](int64_t panel, const auto& args) { multiply_wide_panel(tile, panel, source, args); });
 }
 
 // As multiply_panel(), with src as the A operand, whose rows are positions.
 template <class In>
+template <class Weight>
 void Worker<In>::multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source,
-                                     BasicGemmArgs<Cell> args) const {
+                                     BasicGemmArgs<Cell, Weight> args) const {
   const int64_t panel_begin = panel * geo_.panel_height,
                 ldb = std::min(geo_.panel_height, plan_.wide_rows() - panel_begin);
   int64_t begin = std::max(panel_begin, tile.row_begin);
@@ -247,13 +277,14 @@ void Worker<In>::multiply_wide_panel(const Tile& tile, int64_t panel, const Sour
   // Whole vectors of the panel: products of rows that are not of the tile lie beside its own.
   begin = panel_begin + (begin - panel_begin) / kGemmColumns * kGemmColumns;
   const int64_t first_row = part_.group * plan_.wide_rows() + panel_begin;
-  const Cell* b = operands_.packed + first_row * plan_.ic + source.channel * ldb + (begin - panel_begin);
+  const Weight* b = weights_from<Weight>(first_row * plan_.ic + source.channel * ldb + (begin - panel_begin));
   Cell* out = transposed_ + begin - tile.row_begin / geo_.panel_height * geo_.panel_height;
   const int64_t height = even_height(tile.columns, plan_.mr), calls = ceil_div(tile.columns, height);
   const Cell* a = source.copied;
   if constexpr (std::is_same_v<In, Cell>) {
     if (a == nullptr) a = source.in;
   }
+  const auto run = operands_.kernels.gemm.template of<Weight>();
   Cell* c[kMaxRows];
   args.cols = end - begin, args.ldb = ldb, args.lda = source.step, args.c = c;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
@@ -261,13 +292,13 @@ void Worker<In>::multiply_wide_panel(const Tile& tile, int64_t panel, const Sour
     args.b = b + k * ldb;
     args.accumulate = source.accumulate || k > 0;
     const int64_t size = args.k * ldb;
-    const Cell* next = b + (geo_.all_depth ? k * ldb + size : plan_.ic * ldb);  // weights
+    const Weight* next = b + (geo_.all_depth ? k * ldb + size : plan_.ic * ldb);  // weights
     for (int64_t x = 0, call = 0; x < tile.columns; x += height, ++call) {
       if (geo_.prefetches) prefetch(next + size * call / calls, size / calls);
       args.rows = std::min(height, tile.columns - x);
       args.a = a + k * source.step + x;
       for (int64_t i = 0; i < args.rows; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;
-      operands_.kernels.gemm.run(args);
+      run(args);
     }
   }
 }
@@ -290,7 +321,7 @@ void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& s
     if (++tap == plan_.taps) tap = 0, ++channel;
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin;
-  const Cell* a = operands_.packed + first_row * plan_.ic + source.channel * lda + (begin - panel_begin);
+  const Cell* a = weights_from<Cell>(first_row * plan_.ic + source.channel * lda + (begin - panel_begin));
   const bool is_first = begin == part_.channel * plan_.taps;  // the others find src in the cache
   args.rows = rows, args.lda = lda;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
