@@ -120,7 +120,8 @@ Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t least, int
 int64_t piece_of(const Plan& plan, const ConvProblem& p) {
   if (plan.op != Op::kConvTranspose || plan.parts != nullptr || plan.element_bytes < sizeof(float)) return plan.piece;
   const MetTaps met = met_taps(p);
-  return met.all ? plan.piece : std::min(plan.piece, piece_length(plan.ic, met.most));
+  const int64_t piece = met.all ? plan.piece : std::min(plan.piece, piece_length(plan.ic, met.most));
+  return has_short_sums(p) ? std::min(piece, best_piece(plan.ic * met.most)) : piece;
 }
 
 }  // namespace

@@ -41,8 +41,7 @@ Pieces pieces_of(const Plan& plan, const ConvProblem& p) {
   const MetTaps met = met_taps(p);
   const int64_t products = plan.ic * met.most;
   if (met.all) {
-    const bool few = product_of(p.src_size, p.ndims) <= kFewPositions;
-    return {few ? std::min(plan.piece, best_piece(products)) : plan.piece, plan.k_chunk};
+    return {has_short_sums(p) ? std::min(plan.piece, best_piece(products)) : plan.piece, plan.k_chunk};
   }
   const Pieces best = best_pieces(products);
   return {std::min(plan.piece, best.piece), best.call};

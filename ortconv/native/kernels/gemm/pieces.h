@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/math.h"
+#include "base/problem.h"
 
 namespace ortconv::kernels {
 
@@ -110,9 +111,9 @@ inline int64_t piece_of_channels(int64_t channels, int64_t call) {
   return even_piece(call, long_sum(channels, call, usual_long_sum_error(false, channels, 0)).piece);
 }
 
-// For an image of so few positions ONNX Runtime multiplies a matrix and a vector, with several sums for each result:
-// use best_piece(), as one sum has a larger error.
-constexpr int64_t kFewPositions = 12;
+// For an image of a single position ONNX Runtime multiplies a matrix and a vector, four products at a time, which are
+// summed before they are added: best_piece() has such an error, while other pieces have a larger one.
+inline bool has_short_sums(const ConvProblem& p) { return product_of(p.src_size, p.ndims) == 1; }
 
 // The length of a piece, in steps, where floats are multiplied in parts (see kernels/bf16_split): a step sums 32
 // products for each of six pairs of parts, and adds the six sums.

@@ -214,17 +214,17 @@ bool Geometry::is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) co
   return plan.rows() <= panels * plan.mr;
 }
 
-void Geometry::choose_depth(const Plan& plan, int64_t image_positions) {
+void Geometry::choose_depth(const Plan& plan, const ConvProblem& p) {
   // Long calls, as each loads and stores its sums, where they read strips. Else what they read is to stay in L1 for the
   // next call; and what is added to totals is as long as in im2col.
   constexpr int64_t kMostDepth = 1024;
   const bool in_strips = !wide && !reads_in_place && plan.rows() > kFewPanels * plan.mr && !im2col::has_totals(plan.ic);
   // Where src is read in place from beyond L2, a few rows at a time: more are no faster, fewer make the error larger.
   constexpr int64_t kDepthInPlace = 64, kShallow = 40;
-  const bool few =
-      reads_in_place && !wide && plan.ic > kShallow && plan.ic * image_positions * cell_bytes(plan) > kDeepTile;
+  const bool few = reads_in_place && !wide && plan.ic > kShallow &&
+                   plan.ic * product_of(p.src_size, p.ndims) * cell_bytes(plan) > kDeepTile;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
-  piece = image_positions <= kFewPositions ? best_piece(depth) : piece_of_channels(plan.ic, depth);
+  piece = has_short_sums(p) ? best_piece(depth) : piece_of_channels(plan.ic, depth);
 }
 
 void Geometry::count_items(const Plan& plan) {
@@ -348,7 +348,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   in_steps |= by_rows;
   panel_height = dots ? 1 : wide ? wide_height(plan, p) : plan.height;
   tile_columns = std::min(most_columns, align_up(positions, kGemmColumns));
-  choose_depth(plan, product_of(p.src_size, p.ndims));
+  choose_depth(plan, p);
   divide(plan, threads);
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -112,7 +112,7 @@ struct Geometry {
   bool prefers_wide(const Plan& plan) const;
   int64_t wide_height(const Plan& plan, const ConvProblem& p) const;
   bool is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) const;
-  void choose_depth(const Plan& plan, int64_t image_positions);
+  void choose_depth(const Plan& plan, const ConvProblem& p);
   void count_items(const Plan& plan);
   int64_t shared_size(const Plan& plan) const;
   bool may_share_tiles(const Plan& plan) const;

@@ -29,8 +29,7 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t channel,
 int64_t piece_of(const Plan& plan, const ConvProblem& p) {
   int64_t taps = 1;
   for (int a = 0; a < p.ndims; ++a) taps *= most_taps(p, a).met;
-  const bool few = product_of(p.src_size, p.ndims) <= kFewPositions;
-  return few ? best_piece(plan.ic * taps) : piece_length(plan.ic, taps);
+  return has_short_sums(p) ? best_piece(plan.ic * taps) : piece_length(plan.ic, taps);
 }
 
 // The steps at which a row of the sliding operand meets a row of dst, and by how many numbers on the average of these.
