@@ -12,16 +12,14 @@ namespace {
 
 constexpr int kHalf = 8;  // numbers of a vector
 
-// [mask][number]: which of the sums goes there.
+// [mask][number]: which of the sums goes there; negative where none does.
 struct Indices {
-  uint8_t of[1 << kHalf][kHalf];
+  int8_t of[1 << kHalf][kHalf];
 
   constexpr Indices() : of{} {
     for (int mask = 0; mask < 1 << kHalf; ++mask) {
-      uint8_t next = 0;
-      for (int i = 0; i < kHalf; ++i) {
-        if ((mask >> i & 1) != 0) of[mask][i] = next++;
-      }
+      int8_t next = 0;
+      for (int i = 0; i < kHalf; ++i) of[mask][i] = (mask >> i & 1) != 0 ? next++ : int8_t{-1};
     }
   }
 };
@@ -29,11 +27,9 @@ constexpr Indices kIndices;
 
 // Eight numbers: sums where the mask says so, else `old`.
 __m256 expand(__m256 old, unsigned mask, __m256 sums) {
-  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(kIndices.of[mask]));
-  const __m256 moved = _mm256_permutevar8x32_ps(sums, _mm256_cvtepu8_epi32(bytes));
-  const __m256i bits = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-  const __m256i set = _mm256_and_si256(_mm256_set1_epi32(static_cast<int>(mask)), bits);
-  return _mm256_blendv_ps(old, moved, _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, bits)));
+  const __m256i indices = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(kIndices.of[mask])));
+  // Indices are taken modulo 8, and signs choose.
+  return _mm256_blendv_ps(_mm256_permutevar8x32_ps(sums, indices), old, _mm256_castsi256_ps(indices));
 }
 
 }  // namespace

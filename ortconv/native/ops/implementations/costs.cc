@@ -33,8 +33,8 @@ constexpr Costs kAvx2[] = {
 
 // The same with AVX-512, of 1,600 other random shapes and the layers four times, on an EPYC (Zen 4) that computes
 // vectors of 512 bits in halves: its peak is that of AVX2. The row of gemm_col2im was fitted again later, with the
-// others as they are, and so were those of columns, disjoint_windows and winograd. Changed later, too: what phases stores,
-// sliding_rows, and what channel_lanes calls and copies.
+// others as they are, and so were those of columns, disjoint_windows and winograd. Changed later, too: what phases
+// stores, sliding_rows, and what channel_lanes calls and copies.
 constexpr Costs kAvx512[] = {
     {4.05e+03, 0, 21.6, 0, 0.0126, 0.0479, 0, 0.571, 0.0161},         // winograd
     {709, 0, 0, 3.78, 0.0117, 0.269, 0, 0.0981, 0},                   // depth_to_space
