@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/expand/expand.h"
 #include "kernels/vector_avx2.h"
@@ -32,6 +33,21 @@ __m256 expand(__m256 old, unsigned mask, __m256 sums) {
   return _mm256_blendv_ps(_mm256_permutevar8x32_ps(sums, indices), old, _mm256_castsi256_ps(indices));
 }
 
+// Many zeros are best written by the library, which need not fetch what it overwrites.
+template <class T>
+void fill(float value, __m256 values, int64_t count, T* out) {
+  constexpr int64_t kMany = 512;
+  if (count >= kMany && bits_of(value) == 0) {
+    std::memset(static_cast<void*>(out), 0, static_cast<size_t>(count) * sizeof(T));
+    return;
+  }
+  T row[kHalf];
+  avx2::store(row, values);
+  int64_t i = 0;
+  for (; i + kHalf <= count; i += kHalf) avx2::store(out + i, values);
+  std::copy_n(row, count - i, out + i);
+}
+
 }  // namespace
 
 template <class T>
@@ -63,7 +79,9 @@ void expand_avx2(const ExpandArgs<T>& args) {
       }
       if (step->kind == ExpandStep::kFill) {
         filled = out;
-        for (int64_t i = 0; i < step->src && out < end; ++i) store(gap, gap);
+        const int64_t count = std::min<int64_t>(step->src * kExpandWidth, end - out);
+        fill(args.gap, gap, count, out);
+        out += count;
         continue;
       }
       if (out == end) break;

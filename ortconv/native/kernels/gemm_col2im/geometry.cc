@@ -135,7 +135,7 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   for (int a = 1; a < ndims && dense; ++a) axis[a].x_begin = 0, axis[a].x_count = axis[a].src_size;
 
   takes_steps = measure_dst(p);
-  in_steps = takes_steps && prefers_steps();
+  in_steps = takes_steps && prefers_steps(plan.arch);
   if (in_steps) crop(plan);
   has_gaps = std::any_of(axis, axis + ndims, [](const Axis& a) { return a.has_gaps() || a.by_position; });
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
@@ -440,14 +440,16 @@ bool Geometry::measure_dst(const ConvProblem& p) {
 }
 
 // Whether that is best: where channels are not those of interleaved slots in long lines.
-bool Geometry::prefers_steps() const {
-  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16, kFewSparse = 256;
+bool Geometry::prefers_steps(const ArchFlags& arch) const {
+  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16, kFewSparse = 256, kFewPhases = 4;
   const Axis& last = axis[ndims - 1];
   if (last.slots > kMostPhases) return false;
   const bool crops = !is_plain(last) && is_disjoint(last);
   const bool in_runs = last.in_order() && last.slots >= kLeastInRun;
   const bool sparse = 2 * last.slots <= last.stride && last.stride > kMostPhasesInGaps && !in_runs;
-  const int64_t few = last.slots <= kFewSlots ? kFewInterleaved : kLeastInterleaved;
+  // Steps of vectors of 16 take less time for pairs and gaps, those of 8 for wide gaps only.
+  const bool quick = arch.avx512 ? last.slots == 2 || last.has_gaps() : last.has_gaps() && last.stride > kFewPhases;
+  const int64_t few = quick && last.slots <= kFewSlots ? kFewInterleaved : kLeastInterleaved;
   const bool any = last.slots == 1 || (crops && last.slots <= kFewSlots);
   if (!any && last.j_count >= (sparse ? kFewSparse : few)) return false;
   return std::any_of(axis, axis + ndims, [](const Axis& a) { return a.stride > 1; });

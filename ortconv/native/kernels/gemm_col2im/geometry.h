@@ -118,7 +118,7 @@ struct Geometry {
   bool may_share_tiles(const Plan& plan) const;
   void divide(const Plan& plan, int threads);
   bool measure_dst(const ConvProblem& p);
-  bool prefers_steps() const;
+  bool prefers_steps(const ArchFlags& arch) const;
   void crop(const Plan& plan);
   bool sums_by_rows() const;
 };
