@@ -40,6 +40,9 @@ inline __m512d multiply_add(__m512d a, __m512d b, __m512d c) { return _mm512_fma
 #if defined(__AVX512BF16__)
 // Takes numbers and sums below 2^-126 for zero, whatever the thread's flush modes.
 inline __m512bh load(const BfloatPair* in) { return reinterpret_cast<__m512bh>(_mm512_loadu_si512(in)); }
+inline __m512bh load(__mmask16 lanes, const BfloatPair* in) {
+  return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi32(lanes, in));
+}
 inline __m512bh broadcast(BfloatPair value) {
   int32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));

@@ -19,8 +19,8 @@ namespace ortconv::kernels {
 // c[r][n] (+)= sum over tap, k of a[tap][k][r] * b[tap_offset[tap] + k * ldb + n]   for r < rows, n < cols.
 //
 // rows: 1..mr of the kernel; a is packed [taps][k][lda], of which the first rows are used.
-// cols: at least 1. In every row b is readable, and c is writable, up to the next multiple of kGemmColumns: what a call
-// leaves in c beyond cols has no meaning. b and c need no alignment.
+// cols: at least 1. No other columns of b are read. In every row c is writable up to the next multiple of kGemmColumns:
+// what a call leaves there beyond cols has no meaning. b and c need no alignment.
 // piece: that many products are summed one after the other, then added to the sum of the previous ones of this call:
 // summing in pieces makes the error smaller (see pieces.h).
 // accumulate: add the sum of the call to what c holds; otherwise c is overwritten.

@@ -89,12 +89,16 @@ class SingleRows {
   const int64_t* tap_;
 };
 
-// R rows by V vectors: at most 12 accumulators, with vectors of B and a broadcast in 16 registers.
-template <int R, int V, class Rows, class T>
+// R rows by V vectors: at most 12 accumulators, with vectors of B and a broadcast in 16 registers. In the last tile of
+// a row the last vector of B may have fewer lanes.
+template <int R, int V, bool kLast, class Rows, class T>
 void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   static_assert(R * V <= 12);
   using Vector = decltype(avx2::broadcast(T()));
-  const int64_t lda = g.lda, products = g.taps * g.k;
+  const int64_t lda = g.lda, products = g.taps * g.k, lanes = g.cols - n0 - (V - 1) * kLanes<T>;
+  const auto vector = [=](const T* b, int v) {
+    return kLast && v + 1 == V ? avx2::load_first(lanes, b + kLanes<T> * v) : avx2::load(b + kLanes<T> * v);
+  };
   const T* a = g.a;
   Rows rows(g, n0);
   alignas(32) Sum<T> sums[R][V * kLanes<T>];  // of the pieces before the present one
@@ -127,14 +131,14 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
           for (int r = 0; r < R; ++r) ar[r] = avx2::broadcast(a[r]);
           ORTCONV_UNROLL
           for (int v = 0; v < V; ++v) {
-            const Vector bv = avx2::load(b + kLanes<T> * v);
+            const Vector bv = vector(b, v);
             ORTCONV_UNROLL
             for (int r = 0; r < R; ++r) acc[r][v] = avx2::multiply_add(ar[r], bv, acc[r][v]);
           }
         } else {
           Vector bv[V];
           ORTCONV_UNROLL
-          for (int v = 0; v < V; ++v) bv[v] = avx2::load(b + kLanes<T> * v);
+          for (int v = 0; v < V; ++v) bv[v] = vector(b, v);
           ORTCONV_UNROLL
           for (int r = 0; r < R; ++r) {
             const Vector ar = avx2::broadcast(a[r]);
@@ -174,7 +178,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
 
 template <int R, class Rows, class T, int... kLess>
 constexpr auto tiles(std::integer_sequence<int, kLess...>) {
-  return std::array<void (*)(const BasicGemmArgs<T>&, int64_t), sizeof...(kLess)>{tile<R, kLess + 1, Rows, T>...};
+  return std::array<void (*)(const BasicGemmArgs<T>&, int64_t), sizeof...(kLess)>{tile<R, kLess + 1, true, Rows, T>...};
 }
 
 // Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
@@ -183,7 +187,7 @@ void columns(const BasicGemmArgs<T>& g) {
   constexpr int kMost = R <= 1 ? 8 : R <= 3 ? 4 : 2;
   static constexpr auto kTail = tiles<R, Rows, T>(std::make_integer_sequence<int, kMost>());
   int64_t n = 0;
-  for (; n + kMost * kLanes<T> <= g.cols; n += kMost * kLanes<T>) tile<R, kMost, Rows>(g, n);
+  for (; n + kMost * kLanes<T> <= g.cols; n += kMost * kLanes<T>) tile<R, kMost, false, Rows>(g, n);
   if (n < g.cols) kTail[static_cast<size_t>((g.cols - n - 1) / kLanes<T>)](g, n);
 }
 

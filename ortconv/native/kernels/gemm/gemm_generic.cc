@@ -7,7 +7,8 @@ namespace {
 
 constexpr int64_t kTile = 8;
 
-template <int R, class T>
+// The last tile of a row may have fewer columns.
+template <int R, bool kLast, class T>
 void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   const T* a = g.a;
   const int64_t* tap = g.tap_offset;
@@ -20,8 +21,11 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       for (int64_t n = 0; n < kTile; ++n) acc[r][n] = T();
     }
     for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += g.lda) {
+      T last[kTile] = {};
+      if (kLast) std::copy_n(b, g.cols - n0, last);
+      const T* row = kLast ? last : b;
       for (int r = 0; r < R; ++r) {
-        for (int64_t n = 0; n < kTile; ++n) acc[r][n] += a[r] * b[n];
+        for (int64_t n = 0; n < kTile; ++n) acc[r][n] += a[r] * row[n];
       }
       b += g.ldb;
       if (--tap_left == 0 && left > 1) {
@@ -38,10 +42,17 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   }
 }
 
+template <int R, class T>
+void columns(const BasicGemmArgs<T>& g) {
+  int64_t n = 0;
+  for (; n + kTile <= g.cols; n += kTile) tile<R, false>(g, n);
+  if (n < g.cols) tile<R, true>(g, n);
+}
+
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
-  static constexpr void (*kTiles[])(const BasicGemmArgs<T>&, int64_t) = {tile<1>, tile<2>, tile<3>, tile<4>};
-  for (int64_t n = 0; n < g.cols; n += kTile) kTiles[g.rows - 1](g, n);
+  static constexpr void (*kColumns[])(const BasicGemmArgs<T>&) = {columns<1>, columns<2>, columns<3>, columns<4>};
+  kColumns[g.rows - 1](g);
 }
 
 }  // namespace

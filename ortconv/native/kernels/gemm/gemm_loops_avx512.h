@@ -15,13 +15,13 @@ namespace {
 
 using avx512::kLanes;
 
-// A vector of B.
-template <class B>
-auto load_operand(const B* b) {
+// A vector of B, or some lanes of one.
+template <class B, class... Lanes>
+auto load_operand(const B* b, Lanes... lanes) {
   if constexpr (std::is_same_v<B, Float16> || std::is_same_v<B, Bfloat16>) {
-    return avx512::load_widened(b);
+    return avx512::load_widened(lanes..., b);
   } else {
-    return avx512::load(b);
+    return avx512::load(lanes..., b);
   }
 }
 
@@ -34,7 +34,8 @@ enum class Far { kNone, kA, kB, kNext };
 constexpr int kMostVectors = 28;  // of accumulators
 
 // R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers. `sums` has room for the
-// former; an array of the function's own would be taken apart and copied to and fro.
+// former; an array of the function's own would be taken apart and copied to and fro. In the last tile of a row the last
+// vector of B may have fewer lanes.
 template <int R, int V, Far kFar, class T, class B>
 void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
   static_assert(R * V <= kMostVectors);
@@ -45,6 +46,8 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
   const int64_t lda = kFar == Far::kNone ? R : g.lda, ldb = g.ldb;
   [[maybe_unused]] const char* next = static_cast<const char*>(g.next == nullptr ? g.b : g.next);
   Vector acc[R][V];
+  [[maybe_unused]] const auto lanes =
+      avx512::first<T>(std::min<int64_t>(g.cols - n0 - (V - 1) * kLanes<T>, kLanes<T>));  // of the last vector
   int64_t tap_left = g.k;
   for (int64_t left = g.taps * g.k;;) {
     const bool first = left == g.taps * g.k;
@@ -59,7 +62,9 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
     for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
       decltype(load_operand(b)) bv[V];
       ORTCONV_UNROLL
-      for (int v = 0; v < V; ++v) bv[v] = load_operand(b + kLanes<T> * v);
+      for (int v = 0; v < V; ++v) {
+        bv[v] = v + 1 < V ? load_operand(b + kLanes<T> * v) : load_operand(b + kLanes<T> * v, lanes);
+      }
       ORTCONV_UNROLL
       for (int v = 0; v < V && kFar == Far::kB; ++v) {  // the columns after these
         _mm_prefetch(reinterpret_cast<const char*>(b + kLanes<T> * (V + v)), _MM_HINT_T0);

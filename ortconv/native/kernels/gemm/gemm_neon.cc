@@ -13,7 +13,8 @@ namespace {
 // 24 accumulators, 2 vectors of B and 3 of A in 32 registers.
 constexpr int64_t kTile = 8;
 
-template <int R>
+// The last tile of a row may have fewer columns.
+template <int R, bool kLast>
 void tile(const GemmArgs& g, int64_t n0) {
   const float* a = g.a;
   const int64_t* tap = g.tap_offset;
@@ -30,7 +31,10 @@ void tile(const GemmArgs& g, int64_t n0) {
     }
     // One loop over taps and k: a nest would move the sums between registers at every tap.
     for (const int64_t stop = std::max<int64_t>(left - g.piece, 0); left > stop; --left, a += lda) {
-      const float32x4_t b0 = vld1q_f32(b), b1 = vld1q_f32(b + 4);
+      float last[kTile] = {};
+      if (kLast) std::copy_n(b, g.cols - n0, last);
+      const float* row = kLast ? last : b;
+      const float32x4_t b0 = vld1q_f32(row), b1 = vld1q_f32(row + 4);
       b += ldb;
       ORTCONV_UNROLL
       for (int r = 0; r + 4 <= R; r += 4) {
@@ -76,12 +80,20 @@ void tile(const GemmArgs& g, int64_t n0) {
   }
 }
 
+template <int R>
+void columns(const GemmArgs& g) {
+  int64_t n = 0;
+  for (; n + kTile <= g.cols; n += kTile) tile<R, false>(g, n);
+  if (n < g.cols) tile<R, true>(g, n);
+}
+
 }  // namespace
 
 void gemm_f32_12x8_neon(const GemmArgs& g) {
-  static constexpr void (*kTiles[])(const GemmArgs&, int64_t) = {
-      tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>, tile<7>, tile<8>, tile<9>, tile<10>, tile<11>, tile<12>};
-  for (int64_t n = 0; n < g.cols; n += kTile) kTiles[g.rows - 1](g, n);
+  static constexpr void (*kColumns[])(const GemmArgs&) = {columns<1>, columns<2>,  columns<3>,  columns<4>,
+                                                          columns<5>, columns<6>,  columns<7>,  columns<8>,
+                                                          columns<9>, columns<10>, columns<11>, columns<12>};
+  kColumns[g.rows - 1](g);
 }
 
 }  // namespace ortconv::kernels

@@ -54,7 +54,7 @@ struct SrcCopy {
 // Copies some channels of src, from `channel` on, as rows of the B operand.
 template <class In>
 void SrcCopy<In>::rows(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const {
-  const int64_t whole = im2col::whole_vectors(tile.columns), src_c = problem.src_c;
+  const int64_t src_c = problem.src_c;
   int along = geo.ndims - 1;  // the last axis with several positions
   while (along > 0 && geo.axis[along].x_count == 1) --along;
   const int64_t step = geo.axis[along].src_x;
@@ -63,9 +63,6 @@ void SrcCopy<In>::rows(const Tile& tile, int64_t channel, int64_t depth, int64_t
   while (along > 0 && geo.axis[along].x_count == geo.axis[along].src_size &&
          geo.axis[along - 1].src_x == geo.axis[along].src_x * geo.axis[along].src_size) {
     unit *= geo.axis[along--].x_count;
-  }
-  if (!geo.wide && tile.columns < whole) {  // zeros behind the last column, as the GEMM reads whole vectors
-    for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + whole - kGemmColumns, kGemmColumns, Cell());
   }
   const auto copy_channels = [&](const In* in, int64_t in_step, int64_t length, Cell* to) {
     if constexpr (std::is_same_v<In, Cell>) {

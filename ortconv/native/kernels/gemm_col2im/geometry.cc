@@ -391,7 +391,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
                    positions <= most_columns && axis[0].x_count * inner_x > 0;
     rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
     shifts = slice.add<int64_t>((lists_taps_once ? plan.taps : tile_rows) * (vector_axis + 1));
-    src = slice.add<Cell>(dots ? 0 : (all_depth ? plan.ic : depth) * pitch);
+    src = slice.add<Cell>(reads_in_place ? 0 : (all_depth ? plan.ic : depth) * pitch);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
     constexpr int64_t kFarWeights = 2 << 20;

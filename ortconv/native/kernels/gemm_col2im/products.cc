@@ -68,7 +68,6 @@ class Worker {
   template <class Fn>
   void for_each_row(const Tile& tile, int64_t begin, int64_t end, Fn fn) const;
   bool meets_nothing(const Tile& tile, int64_t begin, int64_t end) const;
-  int64_t readable_columns(const Tile& tile) const;
   int64_t row_begin() const { return part_.channel * plan_.taps; }
   int64_t row_end() const { return (part_.channel + part_.channels) * plan_.taps; }
   Cell* shared_products(const SharedPart& shared, const Tile& tile) const;
@@ -154,16 +153,7 @@ template <class In>
 auto Worker<In>::source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const -> Source {
   if (geo_.dots) return {channel, depth, src_ + channel, nullptr, 1, accumulate};
   const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
-  // As the A operand, only its own elements are read; else whole vectors, which may go beyond the end of src for the
-  // last channels. Then the last call, or the last piece of a single one, is copied: the others are summed before it
-  // in any case.
-  const int64_t row = geo_.wide ? tile->columns : whole_vectors(tile->columns);
-  const int64_t room = geo_.src_end - (in - operands_.src) - row;
-  const int64_t readable = room < 0 ? 0 : room / problem_.src_c + 1, last = depth - 1;
-  const int64_t split = last >= geo_.depth ? last / geo_.depth * geo_.depth : last / geo_.piece * geo_.piece;
-  const bool can_split = channel == 0 && split > 0 && !im2col::has_totals(plan_.ic);
-  if (geo_.reads_in_place && (readable >= depth || (can_split && readable >= split))) {
-    if (readable < depth) depth = split;
+  if (geo_.reads_in_place) {
     for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
     return {channel, depth, in, nullptr, problem_.src_c, accumulate};
   }
@@ -469,15 +459,6 @@ void Worker<In>::add(const Tile& tile, const Cell* products) const {
   });
 }
 
-// The columns of a tile, but for those that would make its vectors go beyond the end of src: these are another tile.
-template <class In>
-int64_t Worker<In>::readable_columns(const Tile& tile) const {
-  if (!geo_.direct || geo_.wide || !geo_.reads_in_place || tile.columns <= kGemmColumns) return tile.columns;
-  const In* last = src_ + (plan_.ic - 1) * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
-  const bool fits = last - operands_.src + whole_vectors(tile.columns) <= geo_.src_end;
-  return fits ? tile.columns : (tile.columns - 1) / kGemmColumns * kGemmColumns;
-}
-
 // Calls fn(tile) for the tiles of some columns and rows from which something reaches dst.
 template <class In>
 template <class Fn>
@@ -486,7 +467,6 @@ void Worker<In>::for_each_tile(int64_t begin, int64_t end, int64_t row_begin, in
   for (tile.begin = begin; tile.begin < end; tile.begin += tile.columns) {
     const int64_t index = (tile.begin - columns_.origin) / geo_.most_columns;
     tile.columns = std::min(columns_.origin + (index + 1) * geo_.most_columns, end) - tile.begin;
-    tile.columns = readable_columns(tile);
     tile.copied = tile.first_copied = 0;
     for (tile.row_begin = row_begin; tile.row_begin < row_end; tile.row_begin = tile.row_end) {
       const int64_t panel = tile.row_begin / geo_.panel_height * geo_.panel_height;

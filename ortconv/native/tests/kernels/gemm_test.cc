@@ -1,4 +1,5 @@
-// Every GEMM kernel this CPU has: all row counts, column counts, taps and both ways to store, against a naive sum.
+// Every GEMM kernel this CPU has: all row counts, column counts, taps and both ways to store, against a naive sum. B
+// ends where its last row does.
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "testing/guarded.h"
 
 using namespace ortconv;
 using namespace ortconv::kernels;
@@ -55,12 +57,17 @@ void check(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, int64_t
   std::vector<int64_t> offsets(taps);
   for (int64_t tap = 0; tap < taps; ++tap) offsets[tap] = (tap * 5) % 7;
   const std::vector<T> a = random_operands<T>(random, taps * k * lda);
-  const std::vector<B> b = random_operands<B>(random, k * ldb);
+  // No more than what may be read.
+  const int64_t b_count = *std::max_element(offsets.begin(), offsets.end()) + (k - 1) * ldb + cols;
+  Guarded b_memory(static_cast<size_t>(b_count) * sizeof(B), false);
+  B* const b = b_memory.as<B>();
+  const std::vector<B> numbers = random_operands<B>(random, b_count);
+  std::copy(numbers.begin(), numbers.end(), b);
   std::vector<Sum<T>> c = random_operands<Sum<T>>(random, rows * whole);
   const std::vector<Sum<T>> before = c;
   std::vector<Sum<T>*> c_rows;
   for (int64_t r = 0; r < rows; ++r) c_rows.push_back(c.data() + (rows - 1 - r) * whole);  // any order of rows
-  BasicGemmArgs<T, B> args{rows, cols, taps, k, a.data(), b.data(), offsets.data(), ldb, c_rows.data(), 7, accumulate};
+  BasicGemmArgs<T, B> args{rows, cols, taps, k, a.data(), b, offsets.data(), ldb, c_rows.data(), 7, accumulate};
   args.lda = lda;
   args.next = accumulate && !kWidens ? a.data() : nullptr;
   args.far_a = k == 2, args.far_b = k == 33 && !accumulate;
