@@ -325,10 +325,13 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : cell_bytes(plan);
   const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
   constexpr int64_t kFarBytes = 4 << 20;
-  reads_in_place = dots || (dense && (wide || plan.arch.avx512 || is_read_in_place(plan, row, bytes)));
+  // Vectors of a row that is shorter lie across cache lines: for many panels it is copied.
+  const bool few_panels = plan.rows() <= kFewPanels * plan.mr;
+  const bool in_place = plan.arch.avx512 ? positions >= kGemmColumns || few_panels : is_read_in_place(plan, row, bytes);
+  reads_in_place = dots || (dense && (wide || in_place));
   // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
   constexpr int64_t kFewWidened = 64;
-  if (narrow) reads_in_place &= plan.widens && (plan.rows() <= kFewPanels * plan.mr || plan.ic < kFewWidened);
+  if (narrow) reads_in_place &= plan.widens && (few_panels || plan.ic < kFewWidened);
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
     const int64_t near = kNearSrc / (plan.ic * number) / kGemmColumns * kGemmColumns;
