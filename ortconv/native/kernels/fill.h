@@ -16,7 +16,7 @@ namespace ortconv::kernels {
 // Whether dst is too large for the caches, and most of its cache lines are reached by no tap: these are best written
 // past the caches.
 inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
-  constexpr double kLineBytes = 64, kFarBytes = 36 << 20, kMostReached = 0.5;  // the share of lines
+  constexpr double kLineBytes = 64, kFarBytes = 24 << 20, kMostReached = 0.5;  // the share of lines
   const double line = kLineBytes / static_cast<double>(element_bytes);         // in elements
   double bytes = static_cast<double>(element_bytes) * static_cast<double>(p.mb) * static_cast<double>(p.oc),
          reached = 1;
@@ -30,7 +30,8 @@ inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
   return bytes > kFarBytes && reached < kMostReached;
 }
 
-// Fills memory with a number, and may write past the caches.
+// Fills memory with a number, and may write past the caches: then finish_fills() is to follow, before another thread is
+// told.
 template <class T>
 void fill(T* out, int64_t n, T value, [[maybe_unused]] bool past_caches) {
 #if defined(__x86_64__) || defined(_M_X64)
@@ -43,7 +44,6 @@ void fill(T* out, int64_t n, T value, [[maybe_unused]] bool past_caches) {
     for (; n >= kLine; n -= kLine, out += kLine) {  // a loop around each store would take twice as long
       for (int64_t i = 0; i < kLine; i += kVector) _mm_stream_si128(reinterpret_cast<__m128i*>(out + i), vector);
     }
-    _mm_sfence();
   }
 #endif
   const T zero{};
@@ -52,6 +52,12 @@ void fill(T* out, int64_t n, T value, [[maybe_unused]] bool past_caches) {
   } else {
     std::fill_n(out, n, value);
   }
+}
+
+inline void finish_fills([[maybe_unused]] bool past_caches) {
+#if defined(__x86_64__) || defined(_M_X64)
+  if (past_caches) _mm_sfence();
+#endif
 }
 
 }  // namespace ortconv::kernels

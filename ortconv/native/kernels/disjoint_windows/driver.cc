@@ -70,6 +70,7 @@ class Worker {
   void multiply(const T* src, int64_t count);
   void finish(int64_t count);
   void fill(int64_t x_begin, int64_t x_end);
+  void fill_far(int64_t begin, int64_t end, T value, T* out);
   void list_places(int64_t begin, int64_t count);
   void copy_cut(int64_t position, int64_t index);
   void copy_windows(int64_t begin, int64_t count, const int64_t* places);
@@ -206,8 +207,25 @@ void Worker<T>::fill(int64_t x_begin, int64_t x_end) {
         rest /= p_.dst_size[a];
       }
       T* const out = dst_ + c * p_.dst_c + (first + rest) * p_.dst_x[0] + offset;
-      kernels::fill(out, length, value, geo_.gaps_lie_far);
+      if (geo_.gaps_lie_far && outer == 0 && last_ > 0) {
+        fill_far(first, end, value, out);
+      } else {
+        kernels::fill(out, length, value, geo_.gaps_lie_far);
+      }
     }
+  }
+}
+
+// Fills some numbers of dst along the first axis: what windows reach, which is written again soon, and past the caches
+// what lies between.
+template <class T>
+void Worker<T>::fill_far(int64_t begin, int64_t end, T value, T* out) {
+  const int64_t extent = kernel_extent(p_, 0), row = p_.dst_x[0];
+  for (int64_t y = begin, count; y < end; y += count, out += count * row) {
+    const int64_t beyond = (y + p_.pad[0]) % p_.stride[0];  // the begin of the window before
+    const bool is_reached = beyond < extent;
+    count = std::min(end - y, (is_reached ? extent : p_.stride[0]) - beyond);
+    kernels::fill(out, count * row, value, !is_reached);
   }
 }
 
@@ -292,6 +310,7 @@ void Worker<T>::run_item(int64_t item) {
     filled = reached;
     copy_windows(begin, count, places_ + begin - first);
   }
+  finish_fills(geo_.gaps_lie_far);
 }
 
 }  // namespace

@@ -614,6 +614,7 @@ void Store<T>::store_all() {
 template <class T>
 void store_sums(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps) {
   Store<T>(results, part, slice, steps).store_all();
+  finish_fills(results.geometry.gaps_lie_far);
 }
 
 #define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*, const std::vector<ExpandStep>*);
