@@ -98,7 +98,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const double vectors = 1 + static_cast<double>(last.dst_size) / 16;
     const double runs = geo.by_rows ? j * (1 + slots / 16) : slots * std::min(j, vectors);
     const auto calls = static_cast<double>(p.mb * p.oc) / static_cast<double>(geo.together(false));
-    return kStep * std::max(lines * runs, dst_count(p) / 16) + kCall * calls;
+    return kStep * lines * runs + kCall * calls;
   }
 
   // Rows of dst whose slots are interleaved; where they are not, or are short, lines of single slots along an axis: the
