@@ -332,6 +332,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
   constexpr int64_t kFewWidened = 64;
   if (narrow) reads_in_place &= plan.widens && (few_panels || plan.ic < kFewWidened);
+  // Short rows of many images are widened before they are copied, all together.
+  constexpr int64_t kShortRow = 8;
+  const bool has_images = ndims > p.ndims;
+  if (!reads_in_place && has_images && p.src_c > 1 && p.src_c <= kShortRow) narrow = false;
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
     const int64_t near = kNearSrc / (plan.ic * number) / kGemmColumns * kGemmColumns;
