@@ -79,8 +79,11 @@ TEST(chosen_problems) {
 
 TEST(gaps_beyond_the_caches) {
   CaseMaker maker(43);
-  test::check<Family, float>(maker, case_of({{1, 2, 40, 40}, {2, 7, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}}),
-                             DataType::kFloat);
+  for (const Sizes& sizes : {Sizes{{1, 2, 40, 40}, {2, 7, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}},
+                             Sizes{{1, 2, 40, 40}, {2, 7, 3, 2}, {32, 32}, {2, 1}, {9, 1, 4, 30}},
+                             Sizes{{1, 2, 4, 5, 6}, {2, 7, 2, 3, 1}, {16, 32, 32}, {1, 1, 1}, {1, 0, 3, 2, 0, 3}}}) {
+    test::check<Family, float>(maker, case_of(sizes), DataType::kFloat);
+  }
 }
 
 TEST(threads_do_not_change_a_sum) {
