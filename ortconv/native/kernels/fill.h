@@ -30,8 +30,8 @@ inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
   return bytes > kFarBytes && reached < kMostReached;
 }
 
-// Fills memory with a number, and may write past the caches: then finish_fills() is to follow, before another thread is
-// told.
+// Fills memory with a number, and may write past the caches. Then finish_fills() is to follow before other threads
+// learn of it; the thread itself may write the same memory at once.
 template <class T>
 void fill(T* out, int64_t n, T value, [[maybe_unused]] bool past_caches) {
 #if defined(__x86_64__) || defined(_M_X64)

@@ -40,7 +40,7 @@ struct Layout {
   int64_t item_oc, items_per_group;
   // Byte offsets into the scratch: src as the A operand, then one slice per thread.
   size_t slices, slice_size;
-  // Inside a slice, which begins with the columns: weights that have to be copied; sums, where dst has 16-bit elements.
+  // Inside a slice, which begins with the columns: weights that are widened; sums, where dst has 16-bit elements.
   size_t slice_wei, slice_sums, slice_tap_rows;
 
   Layout(const Plan& plan, const ConvProblem& p, int threads, bool widens)
@@ -59,7 +59,7 @@ struct Layout {
     slices = cells(plan.g * plan.ic * rows);
     const int64_t columns = align_up(item_oc * plan.num_taps, kGemmColumns);
     slice_wei = cells(columns * std::min(rows, plan.mr));
-    slice_sums = slice_wei + cells(plan.ic * (widens ? columns : kGemmColumns));
+    slice_sums = slice_wei + (widens ? cells(plan.ic * columns) : 0);
     slice_tap_rows = slice_sums + (rounds ? cells(p.mb * item_oc * dst_points) : 0);
     slice_size = slice_tap_rows + align64(plan.num_taps / plan.axis[plan.ndims - 1].ker * sizeof(TapRow));
   }
@@ -312,35 +312,23 @@ void activate_sums(const Plan& plan, const ConvProblem& p, const Sums<float>& su
   });
 }
 
-// The B operand of one item: `whole` columns that are read from the weights in place, if they are cells, and `padded`
-// columns that are copied and padded with zeros.
+// The B operand of one item: the weights as they lie, or widened.
 template <class Cell>
 struct Weights {
-  const Cell* whole_data = nullptr;
-  Cell* padded_data;
-  int64_t whole = 0, padded;
-
-  template <class T>
-  Weights(const Plan& plan, const ConvProblem& p, const T* wei, int64_t columns, Cell* buffer) : padded_data(buffer) {
-    // A vector over the end of the weights would read out of bounds.
-    if constexpr (std::is_same_v<T, Cell>) {
-      whole_data = wei;
-      whole = columns / kGemmColumns * kGemmColumns;
-    }
-    const int64_t rest = columns - whole;
-    padded = ceil_div(rest, kGemmColumns) * kGemmColumns;
-    for (int64_t c = 0; c < plan.ic && rest > 0; ++c) {
-      const T* in = wei + c * p.wei_0 + whole;
-      Cell* out = buffer + c * padded;
-      if constexpr (std::is_same_v<T, Cell>) {
-        std::copy_n(in, rest, out);
-      } else {
-        plan.widen->run(in, rest, out);
-      }
-      std::fill(out + rest, out + padded, Cell());
-    }
-  }
+  const Cell* data;
+  int64_t pitch;  // of src channels
 };
+
+template <class T>
+Weights<Sum<T>> weights_of_item(const Plan& plan, const ConvProblem& p, const T* wei, int64_t columns,
+                                [[maybe_unused]] Sum<T>* buffer) {
+  if constexpr (std::is_same_v<T, Sum<T>>) {
+    return {wei, p.wei_0};
+  } else {
+    for (int64_t c = 0; c < plan.ic; ++c) plan.widen->run(wei + c * p.wei_0, columns, buffer + c * columns);
+    return {buffer, columns};
+  }
+}
 
 // Computes the columns of a panel of rows.
 template <class Cell>
@@ -367,9 +355,9 @@ void run_item(const Run<T>& run, const Weight* all_wei, char* slice, int64_t ite
   const int64_t oc_count = std::min(layout.item_oc, plan.oc - oc), oc_begin = group * plan.oc + oc;
   Cell* buffer = reinterpret_cast<Cell*>(slice);
   TapRow* tap_rows = reinterpret_cast<TapRow*>(slice + layout.slice_tap_rows);
-  const Weights<Cell> wei(plan, p, all_wei + group * plan.ic * p.wei_0 + oc * p.wei_1, oc_count * plan.num_taps,
-                          reinterpret_cast<Cell*>(slice + layout.slice_wei));
-  const int64_t pitch = wei.whole + wei.padded;
+  const int64_t columns = oc_count * plan.num_taps, pitch = align_up(columns, kGemmColumns);
+  const Weights<Cell> wei = weights_of_item(plan, p, all_wei + group * plan.ic * p.wei_0 + oc * p.wei_1, columns,
+                                            reinterpret_cast<Cell*>(slice + layout.slice_wei));
 
   T* dst = run.dst + oc_begin * p.dst_c;
   Sums<Cell> sums{};
@@ -388,11 +376,7 @@ void run_item(const Run<T>& run, const Weight* all_wei, char* slice, int64_t ite
     const int64_t begin = layout.panels.begin(panel), rows = layout.panels.begin(panel + 1) - begin;
     Cell* c[kMaxRows];
     for (int64_t r = 0; r < rows; ++r) c[r] = buffer + r * pitch;
-    if (wei.whole > 0) multiply(plan, rows, wei.whole, a, wei.whole_data, p.wei_0, c);
-    if (wei.padded > 0) {
-      for (int64_t r = 0; r < rows; ++r) c[r] += wei.whole;
-      multiply(plan, rows, wei.padded, a, wei.padded_data, wei.padded, c);
-    }
+    multiply(plan, rows, columns, a, wei.data, wei.pitch, c);
     for (int64_t r = 0; r < rows; ++r, x.advance(p)) {
       window.move_to(x);
       add_columns(plan, p, window, buffer + r * pitch, oc_count, sums);

@@ -78,8 +78,7 @@ int64_t flat_end(const Run& run, const Block& block) {
 }
 
 // The src of a block, if it can be read in place: it needs no zeros around it, and its rows are contiguous as those of
-// the copy would be. The GEMM may read some cells beyond the positions. For 16-bit elements, there has to be a
-// microkernel that widens what it reads. Null otherwise.
+// the copy would be. For 16-bit elements, there has to be a microkernel that widens what it reads. Null otherwise.
 template <class T>
 const T* src_in_place(const Run& run, const Block& block) {
   const Plan& plan = run.plan;
@@ -87,16 +86,12 @@ const T* src_in_place(const Run& run, const Block& block) {
   const int last = plan.ndims - 1;
   if (plan.gemm_kernel<Sum<T>>().template of<T>() == nullptr || block.batch_count > 1 || p.src_x[last] != 1)
     return nullptr;
-  int64_t begin = block.batch_begin * p.src_n + block.group * plan.ic * p.src_c, reach = 0;
-  int64_t src_end = (p.mb - 1) * p.src_n + (p.ic - 1) * p.src_c + 1;
+  int64_t begin = block.batch_begin * p.src_n + block.group * plan.ic * p.src_c;
   for (int a = 0; a <= last; ++a) {
     const AxisFrame& f = run.geometry.axis[a];
     if (!lies_in_src(plan.axis[a], f, block.begin[a], block.count[a], p.src_size[a], p.src_x[a])) return nullptr;
     begin += (block.begin[a] + f.shift_min) * p.src_x[a];
-    reach += (block.count[a] + f.shift_max - f.shift_min - 1) * p.src_x[a];
-    src_end += (p.src_size[a] - 1) * p.src_x[a];
   }
-  if (begin + (plan.ic - 1) * p.src_c + reach + kGemmColumns > src_end) return nullptr;
   return static_cast<const T*>(run.src) + begin;
 }
 

@@ -325,7 +325,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : cell_bytes(plan);
   const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
   constexpr int64_t kFarBytes = 4 << 20;
-  // Vectors of a row that is shorter lie across cache lines: for many panels it is copied.
+  // Vectors of rows that are shorter than one lie across cache lines: for many panels such rows are copied.
   const bool few_panels = plan.rows() <= kFewPanels * plan.mr;
   const bool in_place = plan.arch.avx512 ? positions >= kGemmColumns || few_panels : is_read_in_place(plan, row, bytes);
   reads_in_place = dots || (dense && (wide || in_place));

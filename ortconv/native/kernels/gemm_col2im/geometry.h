@@ -72,7 +72,7 @@ struct Geometry {
   bool has_one_tile;                   // of positions, in every part, and many taps: it is listed before the run
   bool all_depth;                      // the copy of a tile of src has all src channels
   bool narrow;                         // src of 16 bits is widened as it is read or copied, not before
-  bool reads_in_place;                 // src, where whole vectors do not go beyond its end
+  bool reads_in_place;                 // src
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
   bool takes_steps, in_steps;          // channels of dst can be written in steps, see steps.h; they are

@@ -173,12 +173,11 @@ auto Worker<In>::multiply(Tile* tile) const -> const Cell* {
   const int64_t span = geo_.all_depth ? plan_.ic : geo_.depth;
   bool first_total = true;
   int64_t calls = 0;
-  for (int64_t channel = 0, depth; channel < plan_.ic; channel += depth) {
+  for (int64_t channel = 0; channel < plan_.ic; channel += span) {
     const Source part = source(tile, channel, std::min(span, plan_.ic - channel), calls > 0);
-    depth = part.depth;
     geo_.dots ? multiply_rows(*tile, part) : multiply_panels(*tile, part);
     ++calls;
-    if (!has_totals || (calls < im2col::kMostCalls && channel + depth < plan_.ic)) continue;
+    if (!has_totals || (calls < im2col::kMostCalls && channel + span < plan_.ic)) continue;
     if (geo_.wide) {
       im2col::add_to_totals(first_total, transposed_, tile->columns * geo_.transposed_pitch, totals_);
     } else {

@@ -172,10 +172,10 @@ bool Col2im<T>::is_dense(const Tile& tile) const {
 // and are used for so few positions that a copy would not pay.
 template <class T>
 const Sum<T>* Col2im<T>::weights(const T* wei, const Tile& tile, int64_t depth, int64_t* pitch) const {
-  const int64_t whole = whole_vectors(tile.columns), tap_step = p_.wei_x[p_.ndims - 1];
+  const int64_t tap_step = p_.wei_x[p_.ndims - 1];
   const bool dense = is_dense(tile);
   if constexpr (std::is_same_v<T, Cell>) {
-    if (dense && whole == tile.columns && few_positions_) {
+    if (dense && tile.columns % kGemmColumns == 0 && few_positions_) {
       *pitch = p_.wei_0;
       return wei + tile.runs[0].weight;
     }
@@ -196,7 +196,6 @@ const Sum<T>* Col2im<T>::weights(const T* wei, const Tile& tile, int64_t depth, 
       }
       kernels_.load(gathered, 1, tile.columns, out);
     }
-    std::fill(out + tile.columns, out + whole, Cell());
   }
   return tile.weights;
 }

@@ -189,7 +189,7 @@ void Im2col<T>::fill_columns(const Segment& segment, const T* row, int64_t tap, 
 
 // Lets the kernel read src in place, if all columns of a run are inside src and contiguous, and it is read only once.
 template <class T>
-bool Im2col<T>::read_in_place(const TapRun& run, const Tile& tile, const T* row, const T* src_end) const {
+bool Im2col<T>::read_in_place(const TapRun& run, const Tile& tile, const T* row) const {
   const Im2colAxis& axis = axis_[p_.ndims - 1];
   if constexpr (!std::is_same_v<T, Cell>) return false;
   if (tile.num_segments > 1 || rows_ > kernels_.gemm.mr || axis.stride != 1 || p_.src_x[p_.ndims - 1] != 1)
@@ -197,7 +197,7 @@ bool Im2col<T>::read_in_place(const TapRun& run, const Tile& tile, const T* row,
   const int64_t first = tile.segments->y[p_.ndims - 1] + run.tap[p_.ndims - 1] * axis.dilation + axis.offset;
   const int64_t last = first + (run.count - 1) * axis.dilation;
   const int64_t low = std::min(first, last), high = std::max(first, last) + tile.columns;
-  if (low < 0 || high > axis.src_size || src_end - row < high + kGemmColumns) return false;
+  if (low < 0 || high > axis.src_size) return false;
   const int64_t at =
       (reinterpret_cast<intptr_t>(row) - reinterpret_cast<intptr_t>(tile.patches)) / static_cast<int64_t>(sizeof(Cell));
   for (int64_t i = 0; i < run.count; ++i) tile.offsets[run.row + i] = at + first + i * axis.dilation;
@@ -205,7 +205,7 @@ bool Im2col<T>::read_in_place(const TapRun& run, const Tile& tile, const T* row,
 }
 
 template <class T>
-void Im2col<T>::fill(const TapRun& run, const Tile& tile, const T* src, const T* src_end) const {
+void Im2col<T>::fill(const TapRun& run, const Tile& tile, const T* src) const {
   const int last = p_.ndims - 1;
   const Im2colAxis& axis = axis_[last];
   const bool transposes = axis.stride > 1 && axis.dilation == 1 && p_.src_x[last] == 1 && run.count >= kShortRun;
@@ -213,7 +213,7 @@ void Im2col<T>::fill(const TapRun& run, const Tile& tile, const T* src, const T*
   for (const Segment* s = tile.segments; s != tile.segments + tile.num_segments; ++s) {
     Cell* out = tile.patches + run.row * tile.pitch + s->column;
     const T* row = row_of(run, *s, src);
-    if (row != nullptr && read_in_place(run, tile, row, src_end)) return;
+    if (row != nullptr && read_in_place(run, tile, row)) return;
     if (row == nullptr) {
       for (int64_t i = 0; i < run.count; ++i) zero(out + i * tile.pitch, s->length);
       continue;
@@ -371,8 +371,6 @@ void Im2col<T>::run(int64_t item, const Data<T>& data, char* slice) const {
   const int64_t channel = block * rows_, channels = std::min(rows_, oc_ - channel);
   const T* src = data.src + group * ic_ * p_.src_c;
   const T* wei = data.wei + group * group_stride_ + channel * oc_stride_;
-  const T* src_end = data.src + (p_.mb - 1) * p_.src_n + (p_.ic - 1) * p_.src_c + 1;
-  for (int a = 0; a < p_.ndims; ++a) src_end += (p_.src_size[a] - 1) * p_.src_x[a];
 
   const auto cells = [&](size_t at) { return reinterpret_cast<Cell*>(slice + at); };
   auto* segments = reinterpret_cast<Segment*>(slice + segments_);
@@ -385,9 +383,6 @@ void Im2col<T>::run(int64_t item, const Data<T>& data, char* slice) const {
   tile.weights = reinterpret_cast<int64_t*>(slice + weights_);
   tile.offsets = reinterpret_cast<int64_t*>(slice + offsets_);
   tile.patches = cells(patches_), tile.packed = cells(packed_), tile.lines = cells(lines_), tile.sums = cells(sums_);
-  for (int64_t k = 0; k < depth_; ++k) {
-    std::fill(tile.patches + k * tile.pitch + tile.columns, tile.patches + (k + 1) * tile.pitch, Cell());
-  }
 
   const Box box = meeting(begin, end);
   const Pieces pieces = pieces_of(box.products);
@@ -399,7 +394,7 @@ void Im2col<T>::run(int64_t item, const Data<T>& data, char* slice) const {
   for (int64_t k = 0; k < box.products; k += chunk) {
     const int64_t products = std::min(chunk, box.products - k);
     tile.num_runs = list_runs(box, k, k + products, tile.runs, tile.weights);
-    for (int64_t i = 0; i < tile.num_runs; ++i) fill(tile.runs[i], tile, src, src_end);
+    for (int64_t i = 0; i < tile.num_runs; ++i) fill(tile.runs[i], tile, src);
     multiply_chunk(src, wei, channels, products, pieces, tile, calls > 0);
     calls += ceil_div(products, pieces.call);
     if (!has_totals(box.products) || (calls < kMostCalls && k + chunk < box.products)) continue;

@@ -44,8 +44,8 @@ class Im2col {
   Box meeting(int64_t begin, int64_t end) const;
   int64_t list_runs(const Box& box, int64_t begin, int64_t end, TapRun* runs, int64_t* weights) const;
   const T* row_of(const TapRun& run, const Segment& segment, const T* src) const;
-  bool read_in_place(const TapRun& run, const Tile& tile, const T* row, const T* src_end) const;
-  void fill(const TapRun& run, const Tile& tile, const T* src, const T* src_end) const;
+  bool read_in_place(const TapRun& run, const Tile& tile, const T* row) const;
+  void fill(const TapRun& run, const Tile& tile, const T* src) const;
   void fill_columns(const Segment& segment, const T* row, int64_t tap, int64_t begin, int64_t end, Cell* out) const;
   bool pack(const T* wei, int64_t rows, const int64_t* weights, int64_t depth, const Tile& tile) const;
   void add_infinite(const T* wei, int64_t rows, int64_t begin, int64_t end, const Tile& tile, const T* src,
