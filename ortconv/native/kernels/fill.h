@@ -6,10 +6,7 @@
 #include <cstring>
 
 #include "base/problem.h"
-
-#if defined(__x86_64__) || defined(_M_X64)
-#include <emmintrin.h>
-#endif
+#include "kernels/past_caches.h"
 
 namespace ortconv::kernels {
 
@@ -30,34 +27,24 @@ inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
   return bytes > kFarBytes && reached < kMostReached;
 }
 
-// Fills memory with a number, and may write past the caches. Then finish_fills() is to follow before other threads
-// learn of it; the thread itself may write the same memory at once.
+// Fills memory with a number, perhaps past the caches, as write_lines() does.
 template <class T>
-void fill(T* out, int64_t n, T value, [[maybe_unused]] bool past_caches) {
-#if defined(__x86_64__) || defined(_M_X64)
-  constexpr int64_t kLine = 64 / sizeof(T), kVector = sizeof(__m128i) / sizeof(T), kLeastLines = 4;
+void fill(T* out, int64_t n, T value, bool past_caches) {
+  constexpr int64_t kLine = kCacheLine<T>, kLeastLines = 4;
   if (past_caches && n >= kLeastLines * kLine) {
-    for (; reinterpret_cast<uintptr_t>(out) % 64 != 0; ++out, --n) *out = value;
-    alignas(sizeof(__m128i)) T values[kVector];
-    std::fill_n(values, kVector, value);
-    const __m128i vector = _mm_load_si128(reinterpret_cast<const __m128i*>(values));
-    for (; n >= kLine; n -= kLine, out += kLine) {  // a loop around each store would take twice as long
-      for (int64_t i = 0; i < kLine; i += kVector) _mm_stream_si128(reinterpret_cast<__m128i*>(out + i), vector);
-    }
+    T values[kLine];
+    std::fill_n(values, kLine, value);
+    const int64_t part = until_line(out), whole = (n - part) / kLine * kLine;
+    std::fill_n(out, part, value);
+    write_lines(values, true, whole, out + part);
+    out += part + whole, n -= part + whole;
   }
-#endif
   const T zero{};
   if (std::memcmp(&value, &zero, sizeof(T)) == 0) {
     std::memset(static_cast<void*>(out), 0, static_cast<size_t>(n) * sizeof(T));
   } else {
     std::fill_n(out, n, value);
   }
-}
-
-inline void finish_fills([[maybe_unused]] bool past_caches) {
-#if defined(__x86_64__) || defined(_M_X64)
-  if (past_caches) _mm_sfence();
-#endif
 }
 
 }  // namespace ortconv::kernels

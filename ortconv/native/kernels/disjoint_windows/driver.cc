@@ -310,7 +310,7 @@ void Worker<T>::run_item(int64_t item) {
     filled = reached;
     copy_windows(begin, count, places_ + begin - first);
   }
-  finish_fills(geo_.gaps_lie_far);
+  if (geo_.gaps_lie_far) finish_past_caches();
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 
 namespace ortconv::kernels {
 
+constexpr int64_t kNearRows = 256;  // that L1 holds
+constexpr int64_t kWideGap = 32;    // rows
+
 class ExpandSteps {
  public:
   // Sums from `sum` on, so many, go to the numbers of dst from `at` on. Runs come in the order of dst.
@@ -51,18 +54,22 @@ class ExpandSteps {
     ++runs_;
   }
 
-  // The same row by row: as many as L1 holds are filled, and then each of their numbers is written.
+  // The same row by row: as many as L1 holds are filled, and then each of their numbers is written. Wide gaps stay.
   std::vector<ExpandStep> singles() const {
-    constexpr int64_t kRows = 256;
     std::vector<ExpandStep> all;
     size_t filled = 0;  // the step that fills the present rows
-    int64_t row = 0;
+    int64_t row = 0;    // of these
     const auto begin_row = [&] {
-      if (row % kRows == 0) filled = all.size(), all.push_back({0, 0, ExpandStep::kFill});
+      if (row % kNearRows == 0) row = 0, filled = all.size(), all.push_back({0, 0, ExpandStep::kFill});
       ++all[filled].src;
     };
     bool begins = true;
     for (const ExpandStep& step : steps_) {
+      if (step.kind == ExpandStep::kFill && step.src >= kWideGap) {
+        all.push_back(step);
+        row = 0;
+        continue;
+      }
       if (step.kind == ExpandStep::kFill) {
         for (int64_t i = 0; i < step.src; ++i, ++row) begin_row();
         continue;
@@ -71,7 +78,7 @@ class ExpandSteps {
       int32_t sum = step.src;
       for (int64_t i = 0; i < kExpandWidth; ++i) {
         if ((step.mask >> i & 1) == 0) continue;
-        all.push_back({sum++, static_cast<uint16_t>(row % kRows * kExpandWidth + i), ExpandStep::kSingle});
+        all.push_back({sum++, static_cast<uint16_t>(row * kExpandWidth + i), ExpandStep::kSingle});
       }
       begins = step.kind == ExpandStep::kLast;
       if (begins) ++row;
@@ -84,5 +91,34 @@ class ExpandSteps {
   int num_runs_ = 0;            // steps of the row
   int64_t next_[kExpandWidth];  // the sums that would go on with them
 };
+
+// Steps that write some rows after each other.
+struct ExpandPart {
+  std::vector<ExpandStep> steps;
+  int64_t rows;
+
+  bool is_gap() const { return steps.size() == 1 && steps[0].kind == ExpandStep::kFill; }
+};
+
+// The same steps in parts of at most kNearRows, and wide gaps, which are parts of their own.
+inline std::vector<ExpandPart> cut_steps(const std::vector<ExpandStep>& steps) {
+  std::vector<ExpandPart> parts;
+  bool is_open = false;  // the last part takes more rows
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const ExpandStep& step = steps[i];
+    const bool fills = step.kind == ExpandStep::kFill, is_wide = fills && step.src >= kWideGap;
+    const bool singles_follow = i + 1 < steps.size() && steps[i + 1].kind == ExpandStep::kSingle;
+    // Single numbers go where the fill before them goes, and all steps of a row together.
+    const bool goes_on = step.kind == ExpandStep::kSingle || (i > 0 && steps[i - 1].kind == ExpandStep::kMore);
+    const int64_t least_rows = fills ? step.src : 1;
+    if (!goes_on && (!is_open || is_wide || parts.back().rows + least_rows > kNearRows)) {
+      parts.push_back({{}, 0});
+      is_open = singles_follow || !is_wide;
+    }
+    parts.back().steps.push_back(step);
+    if (fills || step.kind == ExpandStep::kLast) parts.back().rows += least_rows;
+  }
+  return parts;
+}
 
 }  // namespace ortconv::kernels

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/parallel.h"
+#include "kernels/expand/steps.h"
 #include "kernels/fill.h"
 #include "kernels/im2col/product.h"
 
@@ -135,10 +136,11 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   for (int a = 1; a < ndims && dense; ++a) axis[a].x_begin = 0, axis[a].x_count = axis[a].src_size;
 
   takes_steps = measure_dst(p);
-  in_steps = takes_steps && prefers_steps(plan.arch);
+  gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
+  constexpr int64_t kFewSlots = 8;
+  in_steps = takes_steps && (prefers_steps(plan.arch) || (gaps_lie_far && axis[ndims - 1].slots <= kFewSlots));
   if (in_steps) crop(plan);
   has_gaps = std::any_of(axis, axis + ndims, [](const Axis& a) { return a.has_gaps() || a.by_position; });
-  gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
   vector_axis = ndims - 1;
   inner_x = inner_j = slots = unit = 1;
   while (vector_axis > 0 && is_plain(axis[vector_axis])) unit *= axis[vector_axis--].x_count;
@@ -422,6 +424,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     gap = slice.add<Cell>(block_channels);
     repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));
     phases = slice.add<const Cell*>(kMostPhases);
+    staged = slice.add<T>(writes_past_caches() ? kNearRows * kExpandWidth + kCacheLine<T> : 0);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });
 }

@@ -99,12 +99,14 @@ struct Geometry {
   // Byte offsets into the scratch: src in floats, packed weights, products of all tiles of an item, if they are shared,
   // then slices, one per thread. In a slice:
   size_t widened, packed, shared_products, slices, slice_bytes;
-  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases;
+  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases, staged;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;
   // Channels that are written together: where there is a bias, what lies in gaps differs between channels.
   int64_t together(bool has_bias) const { return has_bias && has_gaps ? 1 : channels_in_steps; }
+  // Whether channels of dst are written so, see fill.h.
+  bool writes_past_caches() const { return in_steps && gaps_lie_far; }
 
  private:
   void set_axes(const Plan& plan, const ConvProblem& p);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/ranges.h"
-#include "kernels/expand/expand.h"
+#include "kernels/expand/steps.h"
 #include "kernels/gemm_col2im/geometry.h"
 #include "kernels/im2col/product.h"
 
@@ -74,6 +74,6 @@ void add_shared(const Operands<In>& operands, const Part& part, const SharedPart
 
 // Writes the sums of a part to dst, with bias and activation; in steps, unless these are null.
 template <class T>
-void store_sums(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps);
+void store_sums(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandPart>* steps);
 
 }  // namespace ortconv::kernels::gemm_col2im

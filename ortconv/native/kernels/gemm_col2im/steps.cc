@@ -1,9 +1,9 @@
 #include "kernels/gemm_col2im/steps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/math.h"
-#include "kernels/expand/steps.h"
 
 namespace ortconv::kernels::gemm_col2im {
 namespace {
@@ -21,10 +21,12 @@ class Lister {
     }
   }
 
-  std::vector<ExpandStep> list(int64_t channels) {
+  std::vector<ExpandPart> list(int64_t channels) {
     const int64_t numbers = length_[geo_.first_in_steps] * dst_[geo_.first_in_steps];
     for (int64_t c = 0; c < channels; ++c) add(geo_.first_in_steps, c * numbers, c * geo_.channel_size);
-    return steps_.finish(channels * numbers);
+    std::vector<ExpandStep> steps = steps_.finish(channels * numbers);
+    if (geo_.writes_past_caches()) return cut_steps(steps);
+    return {{std::move(steps), ceil_div(channels * numbers, kExpandWidth)}};
   }
 
  private:
@@ -56,7 +58,8 @@ class Lister {
 }  // namespace
 
 StepLists::Key StepLists::key_of(const Geometry& geo, int64_t channels) {
-  Key key{channels, geo.ndims, geo.slab, geo.first_in_steps, geo.slot_size, geo.channel_size, geo.j_step};
+  Key key{channels,      geo.ndims,        geo.slab,   geo.first_in_steps,
+          geo.slot_size, geo.channel_size, geo.j_step, int64_t{geo.writes_past_caches()}};
   size_t i = kCommon;
   for (int a = 0; a < geo.ndims; ++a) {
     const Axis& axis = geo.axis[a];

@@ -6,17 +6,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/expand/expand.h"
+#include "kernels/expand/steps.h"
 #include "kernels/gemm_col2im/geometry.h"
 
 namespace ortconv::kernels::gemm_col2im {
 
 struct StepLists {
   // All that the steps depend on, of the geometry and of each axis. What a plan has for every problem is left out.
-  static constexpr size_t kCommon = 7, kOfAxis = 8;
+  static constexpr size_t kCommon = 8, kOfAxis = 8;
   using Key = std::array<int64_t, kCommon + kOfAxis * kMaxAxes>;
   Key key;
-  std::vector<std::vector<ExpandStep>> of_slab;
+  std::vector<std::vector<ExpandPart>> of_slab;
 
   // Of so many channels.
   StepLists(const Geometry& geometry, int64_t channels);

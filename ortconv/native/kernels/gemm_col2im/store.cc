@@ -22,7 +22,7 @@ class Store {
  public:
   using Cell = Sum<T>;
 
-  Store(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps);
+  Store(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandPart>* steps);
   void store_all();
 
  private:
@@ -73,8 +73,9 @@ class Store {
   const int64_t dst_c_;
   Cell *sums_, *bias_, *gap_, *repeated_;
   const Cell** phases_;
-  const std::vector<ExpandStep>* steps_;  // that write a channel; null where it is written otherwise
+  const std::vector<ExpandPart>* parts_;  // that write a channel; null where it is written otherwise
   const Cell* left_;                      // bias that is left to add
+  T* staged_;                             // what is written past the caches
   T* values_;  // what is written number by number: the sums, or the same rounded, with their bias
   T* dst_;
   int64_t slot_stride_[kMaxAxes], j_stride_[kMaxAxes];
@@ -85,7 +86,7 @@ class Store {
 };
 
 template <class T>
-Store<T>::Store(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps)
+Store<T>::Store(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandPart>* steps)
     : results_(results),
       geo_(results.geometry),
       part_(part),
@@ -95,8 +96,9 @@ Store<T>::Store(const Results<T>& results, const Part& part, char* slice, const 
       gap_(at<Cell>(slice, geo_.gap)),
       repeated_(at<Cell>(slice, geo_.repeated)),
       phases_(at<const Cell*>(slice, geo_.phases)),
-      steps_(steps),
-      left_(nullptr) {
+      parts_(steps),
+      left_(nullptr),
+      staged_(at<T>(slice, geo_.staged)) {
   if (geo_.by_rows) {
     sums_ = at<Cell>(slice, geo_.transposed) + part.channel * results.plan.taps % geo_.panel_height;
   }
@@ -501,18 +503,32 @@ void Store<T>::store_steps() {
   const int64_t numbers = length(first) * geo_.inner_dst, images = first == 0 ? 1 : length(0);
   const int64_t together = geo_.together(results_.bias != nullptr);
   const auto expand = results_.kernels.expand.template to<T>();
-  ExpandArgs<T> args{nullptr, steps_->data(), static_cast<int64_t>(steps_->size()), -Cell(), Cell(), nullptr, 0};
+  ExpandArgs<T> args{nullptr, nullptr, 0, -Cell(), Cell(), nullptr, 0};
   if (left_ != nullptr && together > 1) add_bias();
+  const bool far = geo_.writes_past_caches();
+  PastCaches<T> past_caches(staged_);
   for (int64_t image = 0; image < images; ++image) {
     for (int64_t c = 0; c < part_.channels; c += together) {
       args.src = sums_ + c * geo_.channel_size + image * j_stride_[0];
       if (left_ != nullptr) args.bias = left_[c];
       if (geo_.has_gaps) args.gap = gap_[c];
-      args.dst = dst_ + c * dst_c_ + image * geo_.axis[0].dst_x;
-      args.size = std::min(together, part_.channels - c) * numbers;
-      expand(args);
+      T gap, *out = dst_ + c * dst_c_ + image * geo_.axis[0].dst_x;
+      round_to(&gap, args.gap);
+      int64_t left = std::min(together, part_.channels - c) * numbers;
+      for (auto part = parts_->begin(); left > 0; ++part, out += args.size, left -= args.size) {
+        args.size = std::min(left, part->rows * kExpandWidth);
+        if (far && part->is_gap()) {
+          past_caches.fill(out, args.size, gap);
+          continue;
+        }
+        args.steps = part->steps.data(), args.num_steps = static_cast<int64_t>(part->steps.size());
+        args.dst = far ? past_caches.room(out) : out;
+        expand(args);
+        if (far) past_caches.add(args.size);
+      }
     }
   }
+  past_caches.finish();
 }
 
 // Whether what is not reached is filled line by line, of long lines.
@@ -583,7 +599,7 @@ void Store<T>::store_all() {
     }
   }
   activate();
-  if (steps_ != nullptr) return store_steps();
+  if (parts_ != nullptr) return store_steps();
 
   constexpr int64_t kFewGroups = 4;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
@@ -612,12 +628,12 @@ void Store<T>::store_all() {
 }  // namespace
 
 template <class T>
-void store_sums(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandStep>* steps) {
+void store_sums(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandPart>* steps) {
   Store<T>(results, part, slice, steps).store_all();
-  finish_fills(results.geometry.gaps_lie_far);
+  if (results.geometry.gaps_lie_far) finish_past_caches();
 }
 
-#define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*, const std::vector<ExpandStep>*);
+#define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*, const std::vector<ExpandPart>*);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)
 #undef INSTANTIATE
 

@@ -69,7 +69,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const auto weight_bytes = static_cast<double>(std::min(sizeof(float), sizes().bytes_in(geo.panel_height)));
     work.far_weights = far_bytes(weight_bytes * weight_count(p) * multiplied, tiles * images);
     if (positions == 1 && !geo.dots) work.products = products_beside(work.far_weights, work.products);
-    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
+    constexpr double kPastCaches = 0.5;
+    work.far = far_bytes(4 * src_count(p)) + (geo.writes_past_caches() ? kPastCaches : 1) * far_bytes(4 * dst_count(p));
     return work;
   }
 

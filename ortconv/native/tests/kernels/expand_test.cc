@@ -1,6 +1,7 @@
-// Every expand kernel this CPU has: exact, whatever the runs, the gaps and the end of the row.
+// Every expand kernel this CPU has: exact, whatever the runs, the gaps and the end of the row, at once and in parts.
 #include "kernels/expand/expand.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -26,9 +27,10 @@ std::vector<int64_t> draw_row(int64_t size, int64_t sums) {
   std::vector<int64_t> row(static_cast<size_t>(size), -1);
   const int64_t slots = draw(1, 4), step = draw(1, 9);
   const bool sparse = draw(0, 3) == 0;
+  const int64_t line = draw(0, 1) == 0 ? 50 : 900;
   for (int64_t i = 0; i < size; ++i) {
     const int64_t slot = i % step;
-    if (slot >= slots || (sparse && i / 50 % 2 == 1)) continue;
+    if (slot >= slots || (sparse && i / line % 2 == 1)) continue;
     row[static_cast<size_t>(i)] = (slot * sums / slots + i / step) % sums;
   }
   return row;
@@ -36,7 +38,7 @@ std::vector<int64_t> draw_row(int64_t size, int64_t sums) {
 
 // Small integers: every type holds them and their sums.
 template <class T>
-void check(const ExpandKernel& kernel, int64_t size) {
+void check(const ExpandKernel& kernel, int64_t size, bool in_parts) {
   const int64_t sums = draw(1, 300), listed = size + draw(0, 1) * draw(0, 60);
   const std::vector<int64_t> row = draw_row(listed, sums);
   ExpandSteps list;
@@ -50,7 +52,22 @@ void check(const ExpandKernel& kernel, int64_t size) {
   std::memset(static_cast<void*>(&guard), 0xff, sizeof guard);
   constexpr int64_t kAround = 20;
   std::vector<T> memory(static_cast<size_t>(size + 2 * kAround), guard);
-  kernel.to<T>()({src.data(), steps.data(), static_cast<int64_t>(steps.size()), 3, 5, memory.data() + kAround, size});
+  T* const dst = memory.data() + kAround;
+  const auto expand = [&](const std::vector<ExpandStep>& some, int64_t begin, int64_t count) {
+    kernel.to<T>()({src.data(), some.data(), static_cast<int64_t>(some.size()), 3, 5, dst + begin, count});
+  };
+  if (in_parts) {
+    int64_t begin = 0;
+    for (const ExpandPart& part : cut_steps(steps)) {
+      const int64_t count = std::min(part.rows * kExpandWidth, size - begin);
+      if (count <= 0) break;
+      if (part.rows > kNearRows && !part.is_gap()) ++failures, std::printf("FAIL a part of too many rows\n");
+      expand(part.steps, begin, count);
+      begin += count;
+    }
+  } else {
+    expand(steps, 0, size);
+  }
   ++checked;
   for (int64_t at = -kAround; at < size + kAround; ++at) {
     T want = guard;
@@ -71,11 +88,13 @@ void check(const ExpandKernel& kernel, int64_t size) {
 int main() {
   test::for_each_kernel(get_expand_kernel, [](const ExpandKernel& kernel) {
     for (int i = 0; i < 2000; ++i) {
-      const int64_t size = draw(0, i % 10 == 0 ? 2000 : 100);
-      check<float>(kernel, size);
-      check<double>(kernel, size);
-      check<Float16>(kernel, size);
-      check<Bfloat16>(kernel, size);
+      const int64_t size = draw(0, i % 100 == 0 ? 20000 : i % 10 == 0 ? 2000 : 100);
+      for (const bool in_parts : {false, true}) {
+        check<float>(kernel, size, in_parts);
+        check<double>(kernel, size, in_parts);
+        check<Float16>(kernel, size, in_parts);
+        check<Bfloat16>(kernel, size, in_parts);
+      }
     }
   });
   std::printf("%d runs, %d failures\n", checked, failures);

@@ -1,7 +1,9 @@
 // Filling memory: what lies beside it is left alone, and a dst is called far only where most of it is.
 #include "kernels/fill.h"
 
+#include <algorithm>
 #include <cstring>
+#include <random>
 #include <vector>
 
 #include "base/dtype.h"
@@ -40,6 +42,47 @@ TEST(numbers_of_every_size) {
     check<double>(bits);
     check<Float16>(bits);
     check<Bfloat16>(bits);
+  }
+}
+
+// Numbers and runs of the same one, which follow each other or not, of a memory that begins anywhere in a line.
+template <class T>
+void check_stream(std::mt19937* random) {
+  const auto draw = [&](int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(*random);
+  };
+  constexpr int64_t kSize = 3000, kMost = 300;
+  const T before = from_bits<T>(0x7777777777777777);
+  std::vector<T> wanted(kSize, before), found(wanted), held(kMost + kernels::kCacheLine<T>);
+  kernels::PastCaches<T> stream(held.data());
+  for (int64_t at = draw(0, 40); at < kSize;) {
+    const int64_t count = std::min(draw(0, kMost), kSize - at);
+    T value = from_bits<T>(static_cast<uint64_t>(draw(0, 1 << 30)) * 0x100010001);
+    if (draw(0, 1) == 0) {
+      stream.fill(found.data() + at, count, value);
+      std::fill_n(wanted.begin() + at, count, value);
+    } else {
+      T* const room = stream.room(found.data() + at);
+      for (int64_t i = 0; i < count; ++i) {
+        value = from_bits<T>(static_cast<uint64_t>(draw(0, 1 << 30)));
+        wanted[static_cast<size_t>(at + i)] = room[i] = value;
+      }
+      stream.add(count);
+    }
+    at += count + (draw(0, 3) == 0 ? draw(0, 70) : 0);
+  }
+  stream.finish();
+  kernels::finish_past_caches();
+  EXPECT(std::memcmp(found.data(), wanted.data(), kSize * sizeof(T)) == 0, "numbers of ", sizeof(T), " bytes");
+}
+
+TEST(numbers_past_the_caches) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 200; ++i) {
+    check_stream<float>(&random);
+    check_stream<double>(&random);
+    check_stream<Float16>(&random);
+    check_stream<Bfloat16>(&random);
   }
 }
 
