@@ -49,11 +49,16 @@ void expand_avx512(const ExpandArgs<T>& args) {
         out = end;
       }
     };
-    __m512 row = gap;
-    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop; ++step) {
-      const float* in = args.src + step->src;
+    const auto expand = [&](__m512 row, const ExpandStep& step) {
+      return _mm512_mask_expand_ps(row, step.mask, avx512::add(avx512::load(args.src + step.src), bias));
+    };
+    // A loop for each kind of step: to look at the kind takes as long as a step.
+    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop;) {
       if (step->kind == ExpandStep::kSingle) {
-        if (filled + step->mask < end) store_single(*in + args.bias, filled + step->mask);
+        const int64_t room = end - filled;
+        for (; step != stop && step->kind == ExpandStep::kSingle; ++step) {
+          if (step->mask < room) store_single(args.src[step->src] + args.bias, filled + step->mask);
+        }
         continue;
       }
       if (out == end) break;
@@ -62,12 +67,12 @@ void expand_avx512(const ExpandArgs<T>& args) {
         const int64_t count = std::min<int64_t>(step->src * kExpandWidth, end - out);
         fill(args.gap, gap, count, out);
         out += count;
-        continue;
+      } else {
+        __m512 row = gap;
+        for (; step->kind == ExpandStep::kMore; ++step) row = expand(row, *step);
+        store(expand(row, *step));
       }
-      row = _mm512_mask_expand_ps(row, step->mask, avx512::add(avx512::load(in), bias));
-      if (step->kind == ExpandStep::kMore) continue;
-      store(row);
-      row = gap;
+      ++step;
     }
   }
 }

@@ -135,6 +135,8 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   if (needed < kLeastShare * all) dense = false;
   for (int a = 1; a < ndims && dense; ++a) axis[a].x_begin = 0, axis[a].x_count = axis[a].src_size;
 
+  // Few slots are written one by one in less time, but for vectors of 16.
+  most_phases_in_gaps = plan.arch.avx512 || axis[ndims - 1].slots >= kLeastInRun ? 8 : 4;
   takes_steps = measure_dst(p);
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
   constexpr int64_t kFewSlots = 8;
@@ -369,7 +371,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const Axis& last = axis[ndims - 1];
     zeros = slots * slot_size, num_zeros = 0;
     // The transpose kernel writes slots that are evenly spaced.
-    if (!in_steps && last.has_gaps() && last.interleaves() && !(direct && wide) && last.j_count >= kLeastInterleaved) {
+    if (!in_steps && last.has_gaps() && interleaves(last) && !(direct && wide) && last.j_count >= kLeastInterleaved) {
       num_zeros = last.j_count;
     }
     channel_size = zeros + num_zeros;
@@ -451,17 +453,18 @@ bool Geometry::measure_dst(const ConvProblem& p) {
 
 // Whether that is best: where channels are not those of interleaved slots in long lines.
 bool Geometry::prefers_steps(const ArchFlags& arch) const {
-  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16, kFewSparse = 256, kFewPhases = 4;
+  constexpr int64_t kFewSlots = 4, kFewInterleaved = 16, kFewPhases = 4;
   const Axis& last = axis[ndims - 1];
   if (last.slots > kMostPhases) return false;
   const bool crops = !is_plain(last) && is_disjoint(last);
   const bool in_runs = last.in_order() && last.slots >= kLeastInRun;
-  const bool sparse = 2 * last.slots <= last.stride && last.stride > kMostPhasesInGaps && !in_runs;
+  const bool sparse = 2 * last.slots <= last.stride && last.stride > most_phases_in_gaps && !in_runs;
   // Steps of vectors of 16 take less time for pairs and gaps, those of 8 for wide gaps only.
   const bool quick = arch.avx512 ? last.slots == 2 || last.has_gaps() : last.has_gaps() && last.stride > kFewPhases;
   const int64_t few = quick && last.slots <= kFewSlots ? kFewInterleaved : kLeastInterleaved;
-  const bool any = last.slots == 1 || (crops && last.slots <= kFewSlots);
-  if (!any && last.j_count >= (sparse ? kFewSparse : few)) return false;
+  const bool any = (last.slots == 1 && !sparse) || (crops && last.slots <= kFewSlots);
+  const int64_t few_sparse = last.slots < kLeastInRun ? 6 : 256;
+  if (!any && last.j_count >= (sparse ? few_sparse : few)) return false;
   return std::any_of(axis, axis + ndims, [](const Axis& a) { return a.stride > 1; });
 }
 

@@ -13,8 +13,8 @@
 
 namespace ortconv::kernels::gemm_col2im {
 
-// Phases that are interleaved; with zeros among them; j of each, at least.
-constexpr int64_t kMostPhases = 64, kMostPhasesInGaps = 8, kLeastInterleaved = 8;
+// Phases that are interleaved; j of each, at least.
+constexpr int64_t kMostPhases = 64, kLeastInterleaved = 8;
 // Slots in order between gaps that are transposed, at least.
 constexpr int64_t kLeastInRun = 4;
 constexpr int kMaxAxes = kMaxSpatial + 1;
@@ -33,8 +33,6 @@ struct Axis {
   bool in_order() const { return by_tap ? dilation == 1 : step == 1; }
   // Whether there may be residues that no tap has.
   bool has_gaps() const { return by_tap ? slots < stride : step > 1; }
-  // Whether the slots may be interleaved, in rows of some length, with zeros for residues that no tap has.
-  bool interleaves() const { return stride <= (has_gaps() ? kMostPhasesInGaps : kMostPhases); }
   // The slot of a residue of dst; -1 where no tap has it.
   int64_t slot_of(int64_t residue) const;
   // The residue of a slot.
@@ -80,6 +78,7 @@ struct Geometry {
   int64_t inner_dst;                   // numbers of dst of one position of that axis
   int64_t channels_in_steps;           // most channels of dst that are written together
   bool has_gaps;                       // there are positions of dst that no tap reaches
+  int64_t most_phases_in_gaps;         // zeros among them, that are interleaved
   bool gaps_lie_far;                   // see kernels/fill.h
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
@@ -105,6 +104,8 @@ struct Geometry {
   int64_t num_slices(int threads) const;
   // Channels that are written together: where there is a bias, what lies in gaps differs between channels.
   int64_t together(bool has_bias) const { return has_bias && has_gaps ? 1 : channels_in_steps; }
+  // Whether the slots of an axis may be interleaved, in rows of some length, with zeros for residues that no tap has.
+  bool interleaves(const Axis& a) const { return a.stride <= (a.has_gaps() ? most_phases_in_gaps : kMostPhases); }
   // Whether channels of dst are written so, see fill.h.
   bool writes_past_caches() const { return in_steps && gaps_lie_far; }
 

@@ -603,8 +603,8 @@ void Store<T>::store_all() {
 
   constexpr int64_t kFewGroups = 4;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
-  const bool interleaves =
-      unit_ == 1 && axis.interleaves() && axis.j_count >= kLeastInterleaved && (geo_.num_zeros > 0 || !axis.has_gaps());
+  const bool interleaves = unit_ == 1 && geo_.interleaves(axis) && axis.j_count >= kLeastInterleaved &&
+                           (geo_.num_zeros > 0 || !axis.has_gaps());
   if (axis.dst_x == unit_ && (axis.stride == 1 || interleaves)) {
     store_rows();
     return;

@@ -108,7 +108,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     constexpr int64_t kShort = 4;
     constexpr double kAcrossImages = 12;
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
-    if (last.interleaves() && last.j_count >= kShort) return dst_rows(p) * static_cast<double>(p.oc);
+    if (geo.interleaves(last) && last.j_count >= kShort) return dst_rows(p) * static_cast<double>(p.oc);
     int along = geo.ndims - 1;
     double numbers = static_cast<double>(geo.images) * static_cast<double>(p.oc) * static_cast<double>(geo.slots);
     for (int a = geo.ndims - 1; a >= 0; --a) {
