@@ -70,27 +70,33 @@ void expand_avx2(const ExpandArgs<T>& args) {
       avx2::store(row + kHalf, high);
       out = std::copy_n(row, end - out, out);
     };
-    __m256 low = gap, high = gap;
-    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop; ++step) {
-      const float* in = args.src + step->src;
+    // A loop for each kind of step: to look at the kind takes as long as a step.
+    for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop;) {
       if (step->kind == ExpandStep::kSingle) {
-        if (filled + step->mask < end) round_to(filled + step->mask, *in + args.bias);
+        const int64_t room = end - filled;
+        for (; step != stop && step->kind == ExpandStep::kSingle; ++step) {
+          if (step->mask < room) round_to(filled + step->mask, args.src[step->src] + args.bias);
+        }
         continue;
       }
+      if (out == end) break;
       if (step->kind == ExpandStep::kFill) {
         filled = out;
         const int64_t count = std::min<int64_t>(step->src * kExpandWidth, end - out);
         fill(args.gap, gap, count, out);
         out += count;
+        ++step;
         continue;
       }
-      if (out == end) break;
-      const unsigned first = step->mask & 0xffu, second = step->mask >> kHalf;
-      if (first != 0) low = expand(low, first, avx2::add(avx2::load(in), bias));
-      if (second != 0) high = expand(high, second, avx2::add(avx2::load(in + _mm_popcnt_u32(first)), bias));
-      if (step->kind == ExpandStep::kMore) continue;
+      __m256 low = gap, high = gap;
+      for (bool is_last = false; !is_last; ++step) {
+        const float* in = args.src + step->src;
+        const unsigned first = step->mask & 0xffu, second = step->mask >> kHalf;
+        if (first != 0) low = expand(low, first, avx2::add(avx2::load(in), bias));
+        if (second != 0) high = expand(high, second, avx2::add(avx2::load(in + _mm_popcnt_u32(first)), bias));
+        is_last = step->kind == ExpandStep::kLast;
+      }
       store(low, high);
-      low = high = gap;
     }
   }
 }

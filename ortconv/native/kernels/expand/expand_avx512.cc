@@ -49,9 +49,6 @@ void expand_avx512(const ExpandArgs<T>& args) {
         out = end;
       }
     };
-    const auto expand = [&](__m512 row, const ExpandStep& step) {
-      return _mm512_mask_expand_ps(row, step.mask, avx512::add(avx512::load(args.src + step.src), bias));
-    };
     // A loop for each kind of step: to look at the kind takes as long as a step.
     for (const ExpandStep *step = args.steps, *stop = step + args.num_steps; step != stop;) {
       if (step->kind == ExpandStep::kSingle) {
@@ -67,12 +64,15 @@ void expand_avx512(const ExpandArgs<T>& args) {
         const int64_t count = std::min<int64_t>(step->src * kExpandWidth, end - out);
         fill(args.gap, gap, count, out);
         out += count;
-      } else {
-        __m512 row = gap;
-        for (; step->kind == ExpandStep::kMore; ++step) row = expand(row, *step);
-        store(expand(row, *step));
+        ++step;
+        continue;
       }
-      ++step;
+      __m512 row = gap;
+      for (bool is_last = false; !is_last; ++step) {
+        row = _mm512_mask_expand_ps(row, step->mask, avx512::add(avx512::load(args.src + step->src), bias));
+        is_last = step->kind == ExpandStep::kLast;
+      }
+      store(row);
     }
   }
 }
