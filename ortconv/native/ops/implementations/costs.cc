@@ -10,44 +10,41 @@ struct Costs {
   double run, item, step, call, product, copied, added, stored, far;
 };
 
-// Of floats with AVX2, which benchmarks/costs.py found with 800 random shapes and the layers of benchmarks/shapes.py,
-// counted four times, on an EPYC with a peak of 104 GFLOP/s a core (Zen 3). Then each was moved, so that choices among
-// 1,009 other shapes, on a Zen 4 without its AVX-512, lose least: 3.3% where it was 6.1%; and 4.6% for 5.3% on 309
-// shapes that a first try did not see. When kernels had become faster, all were moved again, with 831 further shapes
-// and the layers: on thirds of these shapes that were left out, choices lost 3.2% where they had lost 3.5%. The row of
-// columns was fitted again later, with the others as they are.
+// Of floats with AVX2. benchmarks/costs.py found them with 800 random shapes and the layers of benchmarks/shapes.py,
+// counted four times, on an EPYC with a peak of 104 GFLOP/s a core (Zen 3), and then moved each so that choices among
+// further shapes, on a Zen 4 without its AVX-512, lose least. As kernels became faster, rows were fitted again one by
+// one, with the others as they are: depthwise, disjoint_windows, columns and tapwise last, with 1,650 shapes. Choices
+// among those that were left out lose 2.4%.
 constexpr Costs kAvx2[] = {
     {1.94e+03, 0, 42.2, 0, 0.0249, 0.512, 0, 0.939, 0},               // winograd
     {8.36e+03, 0, 0, 2.46, 0.0187, 0.321, 0, 0.166, 0},               // depth_to_space
-    {1.32e+03, 90.3, 0.832, 26.4, 0.0254, 0.55, 0, 0.136, 0.0192},    // disjoint_windows
+    {689, 42.2, 0.621, 17.4, 0.0303, 0.337, 0, 0.336, 0.0186},        // disjoint_windows
     {780, 36.3, 15.3, 14.7, 0.0433, 0.196, 0.108, 0, 0.0168},         // sliding_rows
-    {5.16e+03, 0, 15.2, 28.3, 0.0281, 1.01, 0.654, 0.067, 0.0234},    // tapwise
+    {2.13e+03, 0, 9.97, 0, 0.0277, 0.9, 0.583, 0.0999, 0.016},        // tapwise
     {203, 82.5, 1.54, 18.1, 0.0237, 0.0473, 0, 0.36, 0.0245},         // channel_lanes
-    {1.63e+03, 61, 3.47, 6.11, 0.0406, 0, 1.13, 0.224, 0},            // depthwise
+    {739, 68.3, 2.78, 2.37, 0.0239, 0.0705, 1.64, 0.252, 0.0101},     // depthwise
     {2.11e+03, 102, 10.6, 82, 0.0262, 0.139, 0.0878, 0.503, 0.0298},  // phases
     {1.75e+03, 88, 2.46, 17.5, 0.0222, 0.536, 0.36, 0.508, 0.0142},   // gemm_col2im
-    {206, 0, 0.616, 229, 0.043, 0.618, 0.382, 0.0199, 0.0227},        // columns
+    {345, 0, 0.803, 135, 0.0452, 0.107, 0.377, 0, 0.0264},            // columns
     {5.14e+03, 25.5, 11.8, 62.5, 0.0621, 0.107, 0, 0, 0.101},         // im2col
     {1.8e+03, 55.3, 4.97, 64.8, 0.0448, 0.11, 0.196, 0.315, 0.0225},  // col2im
 };
 
-// The same with AVX-512, of 1,600 other random shapes and the layers four times, on an EPYC (Zen 4) that computes
-// vectors of 512 bits in halves: its peak is that of AVX2. The row of gemm_col2im was fitted again later, with the
-// others as they are, and so were those of columns, disjoint_windows and winograd. Changed later, too: what phases
-// stores, sliding_rows, and what channel_lanes calls and copies.
+// The same with AVX-512, on an EPYC (Zen 4) that computes vectors of 512 bits in halves: its peak is that of AVX2.
+// Choices lose 2.8%.
 constexpr Costs kAvx512[] = {
-    {4.05e+03, 0, 21.6, 0, 0.0126, 0.0479, 0, 0.571, 0.0161},         // winograd
-    {709, 0, 0, 3.78, 0.0117, 0.269, 0, 0.0981, 0},                   // depth_to_space
-    {172, 4.06, 0.486, 55.1, 0.0179, 0.276, 0, 0.14, 0.00922},        // disjoint_windows
-    {100, 14.8, 7.34, 11.8, 0.0192, 0.119, 0.0754, 0, 0.0217},        // sliding_rows
-    {2.53e+03, 0, 3.16, 44.2, 0.0147, 0.0675, 0, 0.611, 0.0155},      // tapwise
-    {248, 36.1, 2.09, 6, 0.0142, 0.03, 0, 0.193, 0.0117},             // channel_lanes
-    {294, 33.3, 2.07, 3.13, 0.0144, 0.00733, 0.631, 0.0615, 0.0136},  // depthwise
-    {892, 19.9, 7.63, 78.2, 0.0141, 0.104, 0.0509, 0.204, 0.0238},    // phases
-    {642, 90, 1.54, 10.5, 0.0155, 0.419, 0.171, 0.213, 0.0109},       // gemm_col2im
-    {138, 0, 0.581, 190, 0.0293, 0.202, 0.226, 0.0477, 0.0142},       // columns
-    {1.76e+03, 0, 13.9, 60.4, 0.022, 0.0847, 0, 0.00712, 0.0632},     // im2col
-    {466, 40.2, 3.01, 43.7, 0.0258, 0.0209, 0.0936, 0.197, 0.0281},   // col2im
+    {4.05e+03, 0, 21.6, 0, 0.0126, 0.0479, 0, 0.571, 0.0161},        // winograd
+    {709, 0, 0, 3.78, 0.0117, 0.269, 0, 0.0981, 0},                  // depth_to_space
+    {172, 4.06, 0.486, 55.1, 0.0179, 0.276, 0, 0.14, 0.00922},       // disjoint_windows
+    {100, 14.8, 7.34, 11.8, 0.0192, 0.119, 0.0754, 0, 0.0217},       // sliding_rows
+    {2.53e+03, 0, 3.16, 44.2, 0.0147, 0.0675, 0, 0.611, 0.0155},     // tapwise
+    {248, 36.1, 2.09, 6, 0.0142, 0.03, 0, 0.193, 0.0117},            // channel_lanes
+    {399, 42.8, 1.85, 1.95, 0.0154, 0.0304, 0.866, 0.0652, 0.0134},  // depthwise
+    {892, 19.9, 7.63, 78.2, 0.0141, 0.104, 0.0509, 0.204, 0.0238},   // phases
+    {642, 90, 1.54, 10.5, 0.0155, 0.419, 0.171, 0.213, 0.0109},      // gemm_col2im
+    {255, 0, 0.582, 97.7, 0.0262, 0.0823, 0.177, 0.036, 0.0131},     // columns
+    {1.76e+03, 0, 13.9, 60.4, 0.022, 0.0847, 0, 0.00712, 0.0632},    // im2col
+    {466, 40.2, 3.01, 43.7, 0.0258, 0.0209, 0.0936, 0.197, 0.0281},  // col2im
 };
 
 // What the other instruction sets take, as multiples of AVX2's: of products, and of what else goes through vectors.

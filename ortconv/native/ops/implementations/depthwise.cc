@@ -41,9 +41,7 @@ class Depthwise : public UnpackedDirect<kernels::depthwise_scratch_bytes, kernel
     work.copied = items * static_cast<double>(layout.copy_rows * layout.pitch);
     work.added = channels * static_cast<double>(layout.outer_taps * layout.most_steps) *
                  (layout.plain ? 4 : static_cast<double>(layout.patterns * layout.lanes));  // weights that are laid out
-    // Where windows lie apart, most of a vector is zeros, which take longer.
-    constexpr double kApart = 2;
-    work.stored = (node().op == kernels::Op::kConvTranspose && x.ker < x.stride ? kApart : 1) * dst_count(p);
+    work.stored = dst_count(p);
     work.steps = items * static_cast<double>(layout.copy_rows) + static_cast<double>(layout.row_taps) +
                  static_cast<double>(x.ker * layout.patterns * (layout.plain ? 1 : layout.lanes)) +
                  items * positions * static_cast<double>(layout.row_taps);
