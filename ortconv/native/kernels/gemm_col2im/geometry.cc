@@ -372,7 +372,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     zeros = slots * slot_size, num_zeros = 0;
     // The transpose kernel writes slots that are evenly spaced.
     if (!in_steps && last.has_gaps() && interleaves(last) && !(direct && wide) && last.j_count >= kLeastInterleaved) {
-      num_zeros = last.j_count;
+      num_zeros = ndims == 1 ? slab : last.j_count;
     }
     channel_size = zeros + num_zeros;
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
