@@ -10,21 +10,26 @@
 
 namespace ortconv::kernels {
 
-// Whether dst is too large for the caches, and most of its cache lines are reached by no tap: these are best written
-// past the caches.
+// Whether dst is too large for the caches.
+inline bool lies_far(const ConvProblem& p, size_t element_bytes) {
+  constexpr double kFarBytes = 24 << 20;
+  double bytes = static_cast<double>(element_bytes) * static_cast<double>(p.mb) * static_cast<double>(p.oc);
+  for (int a = 0; a < p.ndims; ++a) bytes *= static_cast<double>(p.dst_size[a]);
+  return bytes > kFarBytes;
+}
+
+// Whether dst is, and most of its cache lines are reached by no tap: these are best written past the caches.
 inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
-  constexpr double kLineBytes = 64, kFarBytes = 24 << 20, kMostReached = 0.5;  // the share of lines
-  const double line = kLineBytes / static_cast<double>(element_bytes);         // in elements
-  double bytes = static_cast<double>(element_bytes) * static_cast<double>(p.mb) * static_cast<double>(p.oc),
-         reached = 1;
+  constexpr double kLineBytes = 64, kMostReached = 0.5;                 // the share of lines
+  const double line = kLineBytes / static_cast<double>(element_bytes);  // in elements
+  double reached = 1;
   for (int a = 0; a < p.ndims; ++a) {
     // The elements of the lines that a window reaches: of each tap its own, or all from the first tap to the last.
     const double taps = static_cast<double>(p.ker[a]), extent = static_cast<double>(kernel_extent(p, a));
     const double of_window = a + 1 < p.ndims ? taps : std::min(taps * line, extent + line);
-    bytes *= static_cast<double>(p.dst_size[a]);
     reached *= std::min(1.0, of_window / static_cast<double>(p.stride[a]));
   }
-  return bytes > kFarBytes && reached < kMostReached;
+  return lies_far(p, element_bytes) && reached < kMostReached;
 }
 
 // Fills memory with a number, perhaps past the caches, as write_lines() does.

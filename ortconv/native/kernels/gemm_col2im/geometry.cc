@@ -138,6 +138,7 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   // Few slots are written one by one in less time, but for vectors of 16.
   most_phases_in_gaps = plan.arch.avx512 || axis[ndims - 1].slots >= kLeastInRun ? 8 : 4;
   takes_steps = measure_dst(p);
+  lies_far = kernels::lies_far(p, size_of(plan.dtype));
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
   constexpr int64_t kFewSlots = 8;
   in_steps = takes_steps && (prefers_steps(plan.arch) || (gaps_lie_far && axis[ndims - 1].slots <= kFewSlots));

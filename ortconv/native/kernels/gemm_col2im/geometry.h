@@ -79,7 +79,7 @@ struct Geometry {
   int64_t channels_in_steps;           // most channels of dst that are written together
   bool has_gaps;                       // there are positions of dst that no tap reaches
   int64_t most_phases_in_gaps;         // zeros among them, that are interleaved
-  bool gaps_lie_far;                   // see kernels/fill.h
+  bool lies_far, gaps_lie_far;         // dst, see kernels/fill.h
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
@@ -106,8 +106,8 @@ struct Geometry {
   int64_t together(bool has_bias) const { return has_bias && has_gaps ? 1 : channels_in_steps; }
   // Whether the slots of an axis may be interleaved, in rows of some length, with zeros for residues that no tap has.
   bool interleaves(const Axis& a) const { return a.stride <= (a.has_gaps() ? most_phases_in_gaps : kMostPhases); }
-  // Whether channels of dst are written so, see fill.h.
-  bool writes_past_caches() const { return in_steps && gaps_lie_far; }
+  // Whether channels of dst are written so.
+  bool writes_past_caches() const { return in_steps && lies_far; }
 
  private:
   void set_axes(const Plan& plan, const ConvProblem& p);

@@ -630,7 +630,7 @@ void Store<T>::store_all() {
 template <class T>
 void store_sums(const Results<T>& results, const Part& part, char* slice, const std::vector<ExpandPart>* steps) {
   Store<T>(results, part, slice, steps).store_all();
-  if (results.geometry.gaps_lie_far) finish_past_caches();
+  if (results.geometry.lies_far) finish_past_caches();
 }
 
 #define INSTANTIATE(T) template void store_sums(const Results<T>&, const Part&, char*, const std::vector<ExpandPart>*);

@@ -101,6 +101,8 @@ TEST(far_is_a_large_dst_of_which_little_is_reached) {
   EXPECT(!kernels::gaps_lie_far(problem(7, 40, 2, 32), 2), "half as many bytes");
   EXPECT(!kernels::gaps_lie_far(problem(1, 40, 2, 32), 4), "6 MB");
   EXPECT(!kernels::gaps_lie_far(problem(7, 420, 2, 3), 4), "most lines reached");
+  EXPECT(kernels::lies_far(problem(7, 420, 2, 3), 4), "44 MB");
+  EXPECT(!kernels::lies_far(problem(1, 40, 2, 32), 4), "6 MB");
 }
 
 }  // namespace
