@@ -109,7 +109,14 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     constexpr int64_t kShort = 4;
     constexpr double kAcrossImages = 12;
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
-    if (geo.interleaves(last) && last.j_count >= kShort) return dst_rows(p) * static_cast<double>(p.oc);
+    if (geo.interleaves(last) && last.j_count >= kShort) {
+      // Axes without strides are parts of a line.
+      int line = geo.ndims - 1;
+      while (line > 0 && geo.axis[line].stride == 1) --line;
+      double lines = static_cast<double>(geo.images) * static_cast<double>(p.oc);
+      for (int a = 0; a < line; ++a) lines *= static_cast<double>(geo.axis[a].dst_size);
+      return lines;
+    }
     int along = geo.ndims - 1;
     double numbers = static_cast<double>(geo.images) * static_cast<double>(p.oc) * static_cast<double>(geo.slots);
     for (int a = geo.ndims - 1; a >= 0; --a) {
