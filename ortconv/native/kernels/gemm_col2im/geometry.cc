@@ -135,7 +135,7 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   if (needed < kLeastShare * all) dense = false;
   for (int a = 1; a < ndims && dense; ++a) axis[a].x_begin = 0, axis[a].x_count = axis[a].src_size;
 
-  // Few slots are written one by one in less time, but for vectors of 16.
+  // With vectors of 8, a few slots take less time when they are written one by one than interleaved with zeros.
   most_phases_in_gaps = plan.arch.avx512 || axis[ndims - 1].slots >= kLeastInRun ? 8 : 4;
   takes_steps = measure_dst(p);
   lies_far = kernels::lies_far(p, size_of(plan.dtype));
@@ -464,6 +464,7 @@ bool Geometry::prefers_steps(const ArchFlags& arch) const {
   const bool quick = arch.avx512 ? last.slots == 2 || last.has_gaps() : last.has_gaps() && last.stride > kFewPhases;
   const int64_t few = quick && last.slots <= kFewSlots ? kFewInterleaved : kLeastInterleaved;
   const bool any = (last.slots == 1 && !sparse) || (crops && last.slots <= kFewSlots);
+  // From so many positions on, sums among gaps take less time when they are written one by one.
   const int64_t few_sparse = last.slots < kLeastInRun ? 6 : 256;
   if (!any && last.j_count >= (sparse ? few_sparse : few)) return false;
   return std::any_of(axis, axis + ndims, [](const Axis& a) { return a.stride > 1; });

@@ -106,7 +106,7 @@ struct Geometry {
   int64_t together(bool has_bias) const { return has_bias && has_gaps ? 1 : channels_in_steps; }
   // Whether the slots of an axis may be interleaved, in rows of some length, with zeros for residues that no tap has.
   bool interleaves(const Axis& a) const { return a.stride <= (a.has_gaps() ? most_phases_in_gaps : kMostPhases); }
-  // Whether channels of dst are written so.
+  // Whether steps write dst past the caches.
   bool writes_past_caches() const { return in_steps && lies_far; }
 
  private:

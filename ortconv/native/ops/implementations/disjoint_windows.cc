@@ -57,7 +57,7 @@ class DisjointWindows
     constexpr double kFilled = 0.15;
     work.stored = std::min(products, dst_count(p)) + (geo.gaps ? kFilled * dst_count(p) : 0);
     work.far_weights = far_bytes(4 * weight_count(p), static_cast<double>(p.mb * ceil_div(positions, geo.tile)));
-    constexpr double kAmongGaps = 1.4;  // lines of which some tap reaches a part
+    constexpr double kAmongGaps = 1.4;  // lines that taps reach in part are fetched
     work.far = far_bytes(4 * src_count(p), static_cast<double>(plan.num_blocks)) +
                (geo.gaps_lie_far ? kAmongGaps : 1) * far_bytes(4 * dst_count(p));
     return work;
