@@ -161,13 +161,19 @@ TEST(a_plan_computes_one_size_after_the_other) {
   }
 }
 
-TEST(gaps_beyond_the_caches) {
+TEST(results_beyond_the_caches) {
   CaseMaker maker(37);
   Case c = case_of({{1, 2, 40, 40}, {2, 7, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}});
   for (const bool bias : {true, false}) {
     c.bias = bias;
     test::check<Family, float>(maker, c, DataType::kFloat);
   }
+  // Long rows, single numbers, images that share tiles, and numbers of 16 bits.
+  test::check<Family, float>(maker, case_of({{1, 1, 30000}, {1, 8, 2}, {28}, {3}, {1, 0}}), DataType::kFloat);
+  test::check<Family, float>(maker, case_of({{430, 1, 5, 4}, {1, 40, 1, 2}, {4, 5}, {1, 1}, {0, 0, 0, 0}}),
+                             DataType::kFloat);
+  test::check<Family, Float16>(maker, case_of({{1, 1, 60, 61}, {1, 7, 1, 2}, {24, 23}, {1, 1}, {0, 0, 0, 0}}),
+                               DataType::kFloat16);
 }
 
 TEST(threads_do_not_change_a_sum) {
