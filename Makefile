@@ -155,14 +155,15 @@ wheel-bare:
 ARM := build/wheels/arm
 wheel-arm:
 	rm -rf $(ARM)
-	mkdir -p $(ARM)/root
-	debootstrap --arch=arm64 --foreign --variant=minbase --include=python3 bookworm $(ARM)/root > $(ARM)/debootstrap.log
-	for package in $(ARM)/root/var/cache/apt/archives/*.deb; do dpkg-deb --extract $$package $(ARM)/root || exit; done
+	mkdir -p $(ARM)/sysroot
+	debootstrap --arch=arm64 --foreign --variant=minbase --include=python3 bookworm $(ARM)/sysroot > $(ARM)/debootstrap.log
+	for package in $(ARM)/sysroot/var/cache/apt/archives/*.deb; do \
+		dpkg-deb --extract $$package $(ARM)/sysroot || exit; done
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --target $(ARM)/site --only-binary :all: \
 		--python-version 3.11 --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 \
 		--platform manylinux_2_17_aarch64 --platform manylinux2014_aarch64 --find-links $(WHEELS) ortconv
 	cp -r samples/sources $(ARM)
-	cd $(ARM) && export PYTHONPATH=site && run="qemu-aarch64-static -L root root/usr/bin/python3.11 -P" && \
+	cd $(ARM) && export PYTHONPATH=site && run="qemu-aarch64-static -L sysroot sysroot/usr/bin/python3.11 -P" && \
 		$$run -m ortconv convert sources/unet_decoder.xml -o net.onnx && \
 		$$run -c 'import ctypes, ortconv; print(ctypes.CDLL(ortconv.library_path()).RegisterCustomOps)'
 

@@ -1,4 +1,4 @@
-// Filling memory: what lies beside it is left alone, and a dst is called far only where most of it is.
+// Filling memory, and writing it past the caches: what lies beside it is left alone. Which results are called far.
 #include "kernels/fill.h"
 
 #include <algorithm>
