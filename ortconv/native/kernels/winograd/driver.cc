@@ -9,8 +9,6 @@
 namespace ortconv::kernels::winograd {
 namespace {
 
-// Products per element of C that one microkernel call should do: the slice of B it walks then stays in L1.
-constexpr int64_t kDepth = 32;
 // Weights, in floats, that a run finds in no cache of a core's own.
 constexpr int64_t kFarWeights = 1 << 18;
 
@@ -49,8 +47,8 @@ const float* multiply(const Plan& plan, const Geometry& geo, const Unit& unit, c
         const float* a = point_weights + begin * plan.ic;
         float* c[kMaxRows];
         for (int64_t row = 0; row < rows; ++row) c[row] = products + (begin + row) * geo.columns;
-        for (int64_t c0 = 0; c0 < plan.ic; c0 += kDepth) {
-          const int64_t depth = std::min(kDepth, plan.ic - c0);
+        for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.call) {
+          const int64_t depth = std::min(plan.call, plan.ic - c0);
           plan.gemm->run({rows, tiles, 1, depth, a + c0 * rows, b + c0 * geo.columns, &no_offset, geo.columns, c,
                           plan.piece, c0 > 0, far_weights});
         }

@@ -117,10 +117,12 @@ void plan_families(const Plan& plan, Unit& unit) {
 
 // How the sums of products are formed, so that the error is no larger than that of an ordinary sum. The transforms take
 // sums apart again, which multiplies the (squared) error of these, and round themselves: as measured, and a little more
-// than the coefficients of the filters say.
+// than the coefficients of the filters say. Several calls of the GEMM make three levels of sums: products, pieces,
+// calls.
 void plan_pieces(Plan& plan) {
   constexpr double kShared = 1.6, kSeparate = 2, kRounding = 16;  // per axis
-  constexpr int64_t kMostChannels = 4096;  // more are added up in so many calls that their number counts
+  constexpr int64_t kCalls[] = {128, 256, 512, 64};               // products, the usual number first
+  constexpr double kBelow = 0.95;  // of the error of an ordinary sum: with many channels the largest errors are rarer
   double growth = 1, rounding = 0;
   int64_t taps = 1;
   for (int a = 0; a < plan.ndims; ++a) {
@@ -131,9 +133,19 @@ void plan_pieces(Plan& plan) {
     rounding += kRounding;
   }
   const int64_t products = std::max<int64_t>(plan.ic, 1);
-  plan.piece = longest_piece(products, (usual_sum_error(plan.ic, taps) - rounding) / growth);
-  plan.exact_enough = plan.piece > 0 && plan.ic <= kMostChannels;
-  if (!plan.exact_enough) plan.piece = best_piece(products);
+  const double usual = usual_long_sum_error(plan.op == Op::kConv, plan.ic, taps);
+  plan.piece = 0;
+  for (const int64_t most : kCalls) {
+    const int64_t call = std::min(most, products);
+    const bool one_call = call == products;
+    const double chain = one_call ? 0 : static_cast<double>(products) / static_cast<double>(call);
+    const double allowed = ((one_call ? 1 : kBelow) * usual - rounding) / growth - chain;
+    int64_t piece = longest_piece(call, allowed);
+    if (piece > 0) piece = even_piece(call, piece);
+    if (piece > plan.piece) plan.piece = piece, plan.call = call;
+  }
+  plan.exact_enough = plan.piece > 0;
+  if (!plan.exact_enough) plan.call = std::min(kCalls[0], products), plan.piece = best_piece(plan.call);
   // Any sum is far more exact than an element of 16 bits.
   if (plan.dtype != DataType::kFloat) plan.piece = std::numeric_limits<int64_t>::max();
 }

@@ -70,6 +70,7 @@ struct Plan {
   int64_t most_points;    // of a unit
   int64_t most_products;  // points times classes of all families of a unit
   int64_t num_weights;    // packed weights per pair of channels
+  int64_t call;           // products of a sum in one call of the GEMM
   int64_t piece;          // products that are summed one after the other
   bool exact_enough;      // whether the error of floats is then no larger than that of an ordinary sum
 

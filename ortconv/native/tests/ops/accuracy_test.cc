@@ -46,6 +46,7 @@ const Layer kLayers[] = {
     {"two channels k4s2", kTransposed, 1, 2, 2, 1, {40, 40}, 4, 2, 1},
     {"DCGAN latent k4s1", kTransposed, 4, 100, 64, 1, {1, 1}, 4, 1, 0},
     {"image head k4s2", kTransposed, 2, 64, 3, 1, {16, 16}, 4, 2, 1},
+    {"many channels backward data k3s1", kTransposed, 1, 1844, 12, 1, {14, 14}, 3, 1, 1},
     {"convolution k3", kernels::Op::kConv, 1, 128, 16, 1, {14, 14}, 3, 1, 1},
     {"inverse STFT k1024s256", kTransposed, 1, 2050, 1, 1, {6}, 1024, 256, 0},
     {"many channels k3", kernels::Op::kConv, 1, 20000, 4, 1, {100}, 3, 1, 1},
