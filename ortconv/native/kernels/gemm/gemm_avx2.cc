@@ -162,17 +162,21 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       for (int v = 0; v < V; ++v) avx2::store(sums[r] + kLanes<T> * v, acc[r][v]);
     }
   }
+  // Copies, as for all the compiler knows what follows may write to g.c.
+  Sum<T>* c[R];
+  ORTCONV_UNROLL
+  for (int r = 0; r < R; ++r) c[r] = g.c[r] + n0;
   if (g.accumulate) {
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
       ORTCONV_UNROLL
-      for (int v = 0; v < V; ++v) acc[r][v] = avx2::add(acc[r][v], avx2::load(g.c[r] + n0 + kLanes<T> * v));
+      for (int v = 0; v < V; ++v) acc[r][v] = avx2::add(acc[r][v], avx2::load(c[r] + kLanes<T> * v));
     }
   }
   ORTCONV_UNROLL
   for (int r = 0; r < R; ++r) {
     ORTCONV_UNROLL
-    for (int v = 0; v < V; ++v) avx2::store(g.c[r] + n0 + kLanes<T> * v, acc[r][v]);
+    for (int v = 0; v < V; ++v) avx2::store(c[r] + kLanes<T> * v, acc[r][v]);
   }
 }
 

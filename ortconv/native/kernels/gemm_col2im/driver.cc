@@ -10,12 +10,12 @@ namespace ortconv::kernels::gemm_col2im {
 Part part_of(const Plan& plan, const Geometry& geo, int64_t item) {
   Part part;
   const Axis& axis = geo.axis[0];
-  part.j_begin = item % geo.num_slabs * geo.slab;
-  part.j_count = std::min(geo.slab, axis.j_count - part.j_begin);
-  item /= geo.num_slabs;
   part.channel = item % geo.num_blocks * geo.block_channels;
   part.channels = std::min(geo.block_channels, plan.oc - part.channel);
   item /= geo.num_blocks;
+  part.j_begin = item % geo.num_slabs * geo.slab;
+  part.j_count = std::min(geo.slab, axis.j_count - part.j_begin);
+  item /= geo.num_slabs;
   part.group = item % plan.g;
   part.image = item / plan.g;
   if (geo.direct) {
@@ -80,10 +80,10 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
       Ranges ranges(geo.items, 1, 1, slices);
       for_each(parallel, slices, [&](int64_t i) {
         char* const slice = slice_of(i);
-        Listed listed;
+        Held held;
         ranges.for_each_item([&](int64_t item) {
           const Part part = part_of(plan, geo, item);
-          add_products(operands, part, slice, &listed);
+          add_products(operands, part, slice, &held);
           store(part, slice);
         });
       });

@@ -21,6 +21,7 @@ constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: 
 constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src does not pay in any case
 constexpr int64_t kNearSrc = 256 << 10;    // bytes of src that stay in L2 while several panels are multiplied with them
 constexpr int64_t kDeepTile = 640 << 10;   // of all channels of a tile of src, which stay in L2 while weights pass
+constexpr int64_t kCopiesBytes = 2 << 20;  // of all copies of tiles of src
 constexpr int kMostShare = 16;             // threads, each with a slice of the scratch
 constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
 
@@ -68,6 +69,18 @@ bool is_plain(const Axis& a) {
 
 // Whether every tap has a slot, and no two of them reach the same position of dst from any position.
 bool is_disjoint(const Axis& a) { return a.slots == a.ker && (a.ker - 1) * a.dilation < a.stride; }
+
+// Whether the same columns of so many long rows, of some bytes each, evict each other from L1: lines that fall into few
+// of its sets.
+bool share_few_sets(int64_t row, int64_t count) {
+  constexpr int64_t kLine = 64, kSets = 64, kWays = 8;
+  if (row < kLine * kSets) return false;
+  uint64_t sets = 0;
+  for (int64_t i = 0; i < std::min(count, kSets); ++i) sets |= uint64_t{1} << (i * row / kLine % kSets);
+  int64_t used = 0;
+  for (; sets != 0; sets &= sets - 1) ++used;
+  return count > 2 * kWays * used;
+}
 
 // Whether images share tiles: small ones, whose positions would not fill vectors. But where each is read in place, as
 // for few rows, empty columns take less time than a copy.
@@ -212,7 +225,8 @@ bool Geometry::is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) co
   constexpr int64_t kPage = 4096, kLine = 64, kFar = 4 << 20, kFarthest = 8 << 20, kShortRow = 2048, kManyRows = 96;
   constexpr int64_t kPanels = 8, kFewChannels = 128, kManyPositions = 64;
   const int64_t beyond_page = row % kPage;
-  if (row > kLine && std::min(beyond_page, kPage - beyond_page) < kLine) return false;  // rows that evict each other
+  if (row > kLine && std::min(beyond_page, kPage - beyond_page) < kLine) return false;
+  if (plan.rows() > 2 * kPanels * plan.mr && share_few_sets(row, plan.ic)) return false;
   if (plan.ic <= kFewChannels && axis[0].x_count * inner_x >= kManyPositions) return true;
   const bool scattered = row < kShortRow && plan.ic > kManyRows;
   const int64_t panels = !scattered || bytes <= kFar ? kPanels : bytes <= kFarthest ? 2 : 1;
@@ -403,7 +417,13 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
                    positions <= most_columns && axis[0].x_count * inner_x > 0;
     rows = slice.add<Row>(lists_taps_once ? plan.taps : tile_rows);
     shifts = slice.add<int64_t>((lists_taps_once ? plan.taps : tile_rows) * (vector_axis + 1));
-    src = slice.add<Cell>(reads_in_place ? 0 : (all_depth ? plan.ic : depth) * pitch);
+    src_copy_size = (all_depth ? plan.ic : depth) * pitch;
+    src_copies = 1;
+    if (all_depth && num_blocks > 1) {
+      src_copies = std::clamp<int64_t>(kCopiesBytes / (src_copy_size * kCell), 1, kMostCopies);
+      src_copies = std::min(src_copies, column_tiles);
+    }
+    src = slice.add<Cell>(reads_in_place ? 0 : src_copies * src_copy_size);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
     constexpr int64_t kFarWeights = 2 << 20;

@@ -17,6 +17,8 @@ namespace ortconv::kernels::gemm_col2im {
 constexpr int64_t kMostPhases = 64, kLeastInterleaved = 8;
 // Slots in order between gaps that are transposed, at least.
 constexpr int64_t kLeastInRun = 4;
+// Tiles of src whose copies are kept.
+constexpr size_t kMostCopies = 32;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
@@ -71,6 +73,7 @@ struct Geometry {
   bool all_depth;                      // the copy of a tile of src has all src channels
   bool narrow;                         // src of 16 bits is widened as it is read or copied, not before
   bool reads_in_place;                 // src
+  int64_t src_copies, src_copy_size;   // tiles of src whose copies are kept for the next channels of dst; of one
   bool in_strips;                      // the copy of src is cut into strips, in which channels follow each other
   int64_t strip;                       // their columns, as many as a tile of the GEMM has
   bool takes_steps, in_steps;          // channels of dst can be written in steps, see steps.h; they are

@@ -17,7 +17,7 @@ struct Part {
   int64_t x_begin, x_count;  // positions of the first axis that reach the slab
 };
 
-struct Listed;
+struct Held;
 struct TileLists;
 
 // What the products read: src, which may have been widened, and packed weights. lists: of the only tile, if it is
@@ -55,7 +55,7 @@ Part part_of(const Plan& plan, const Geometry& geometry, int64_t item);
 
 // Adds the products of a part to its sums, or writes them.
 template <class In>
-void add_products(const Operands<In>& operands, const Part& part, char* slice, Listed* listed);
+void add_products(const Operands<In>& operands, const Part& part, char* slice, Held* held);
 
 // Of a part whose tiles threads share: the slice that has its sums, and the products of all tiles.
 struct SharedPart {

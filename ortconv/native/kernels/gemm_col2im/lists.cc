@@ -107,7 +107,7 @@ TileLists::TileLists(const Plan& plan, const Geometry& geo)
       shifts(static_cast<size_t>(plan.taps * (geo.vector_axis + 1))) {
   const Part part = part_of(plan, geo, 0);
   const Columns columns = columns_of(geo, part);
-  const Tile tile{columns.begin, columns.end - columns.begin, 0, plan.rows(), 0, 0};
+  const Tile tile{columns.begin, columns.end - columns.begin, 0, plan.rows()};
   list_tile(plan, geo, part, tile, {segments.data(), rows.data(), shifts.data()}, &listed);
 }
 

@@ -21,6 +21,15 @@ struct Listed {
   bool any_meets, all_meet;  // something
 };
 
+// A tile of src that was copied: image, group, first position, positions, first channel, channels. None has only zeros.
+using CopiedTile = std::array<int64_t, 6>;
+
+// What a slice still has of the parts before.
+struct Held {
+  Listed listed;
+  std::array<CopiedTile, kMostCopies> copies{};
+};
+
 // shifts: of each row, on each axis up to the vector axis.
 struct ListRoom {
   Segment* segments;

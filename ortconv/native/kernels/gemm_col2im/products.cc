@@ -29,13 +29,14 @@ class Worker {
   };
 
   // The sums are in `sums`, a slice, too.
-  Worker(const Operands<In>& operands, const Part& part, char* slice, char* sums, Listed* listed)
+  Worker(const Operands<In>& operands, const Part& part, char* slice, char* sums, Held* held)
       : operands_(operands),
         plan_(operands.plan),
         geo_(operands.geometry),
         problem_(operands.problem),
         part_(part),
-        listed_(*listed),
+        listed_(held->listed),
+        copies_(held->copies),
         pitch_(pitch_of(geo_.tile_columns)),
         channel_pitch_(geo_.channel_size),
         room_{at<Segment>(slice, geo_.segments), at<Row>(slice, geo_.rows), at<int64_t>(slice, geo_.shifts)},
@@ -73,8 +74,8 @@ class Worker {
   Cell* shared_products(const SharedPart& shared, const Tile& tile) const;
   template <class Fn>
   void for_each_tile(int64_t begin, int64_t end, int64_t row_begin, int64_t row_end, Fn fn);
-  Source source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const;
-  const Cell* multiply(Tile* tile) const;
+  Source source(const Tile& tile, int64_t channel, int64_t depth, bool accumulate) const;
+  const Cell* multiply(const Tile& tile) const;
   template <class B, class Fn>
   void for_each_panel(const Tile& tile, Fn fn) const;
   void multiply_panels(const Tile& tile, const Source& source) const;
@@ -105,6 +106,7 @@ class Worker {
   const ConvProblem& problem_;
   const Part& part_;
   Listed& listed_;
+  std::array<CopiedTile, kMostCopies>& copies_;
   const int64_t pitch_;
   int64_t channel_pitch_;  // of sums
   const In* src_;
@@ -150,24 +152,30 @@ bool Worker<In>::meets_nothing(const Tile& tile, int64_t begin, int64_t end) con
 
 // At most `depth` channels of src: in place, or the copy.
 template <class In>
-auto Worker<In>::source(Tile* tile, int64_t channel, int64_t depth, bool accumulate) const -> Source {
+auto Worker<In>::source(const Tile& tile, int64_t channel, int64_t depth, bool accumulate) const -> Source {
   if (geo_.dots) return {channel, depth, src_ + channel, nullptr, 1, accumulate};
-  const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile->begin;
+  const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
   if (geo_.reads_in_place) {
-    for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile->columns);
+    for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile.columns);
     return {channel, depth, in, nullptr, problem_.src_c, accumulate};
   }
-  if (tile->copied == 0 || tile->first_copied != channel) {
+  const int64_t index =
+      (tile.begin - columns_.origin) / geo_.most_columns - (columns_.begin - columns_.origin) / geo_.most_columns;
+  const int64_t place = std::min(index, geo_.src_copies - 1);
+  Cell* const out = copy_ + place * geo_.src_copy_size;
+  const CopiedTile wanted{part_.image, part_.group, tile.begin, tile.columns, channel, depth};
+  CopiedTile& copied = copies_[static_cast<size_t>(place)];
+  if (copied != wanted) {
     const SrcCopy<In> copy{geo_, problem_, operands_.kernels, src_};
-    geo_.in_strips ? copy.strips(*tile, channel, depth, copy_) : copy.rows(*tile, channel, depth, pitch_, copy_);
-    tile->first_copied = channel, tile->copied = depth;
+    geo_.in_strips ? copy.strips(tile, channel, depth, out) : copy.rows(tile, channel, depth, pitch_, out);
+    copied = wanted;
   }
-  return {channel, depth, nullptr, copy_, pitch_, accumulate};
+  return {channel, depth, nullptr, out, pitch_, accumulate};
 }
 
 // The products of a tile, [row][column], unless they are the sums.
 template <class In>
-auto Worker<In>::multiply(Tile* tile) const -> const Cell* {
+auto Worker<In>::multiply(const Tile& tile) const -> const Cell* {
   const bool has_totals = im2col::has_totals(plan_.ic);
   // Of a tile of src that stays in L2 all channels, and so the weights of a panel one after the other.
   const int64_t span = geo_.all_depth ? plan_.ic : geo_.depth;
@@ -175,19 +183,19 @@ auto Worker<In>::multiply(Tile* tile) const -> const Cell* {
   int64_t calls = 0;
   for (int64_t channel = 0; channel < plan_.ic; channel += span) {
     const Source part = source(tile, channel, std::min(span, plan_.ic - channel), calls > 0);
-    geo_.dots ? multiply_rows(*tile, part) : multiply_panels(*tile, part);
+    geo_.dots ? multiply_rows(tile, part) : multiply_panels(tile, part);
     ++calls;
     if (!has_totals || (calls < im2col::kMostCalls && channel + span < plan_.ic)) continue;
     if (geo_.wide) {
-      im2col::add_to_totals(first_total, transposed_, tile->columns * geo_.transposed_pitch, totals_);
+      im2col::add_to_totals(first_total, transposed_, tile.columns * geo_.transposed_pitch, totals_);
     } else {
-      im2col::add_to_totals(first_total, products_, (tile->row_end - tile->row_begin) * pitch_, totals_);
+      im2col::add_to_totals(first_total, products_, (tile.row_end - tile.row_begin) * pitch_, totals_);
     }
     first_total = false;
     calls = 0;
   }
   if (geo_.by_rows) return nullptr;
-  if (geo_.wide) return transpose(*tile, has_totals ? totals_ : transposed_);
+  if (geo_.wide) return transpose(tile, has_totals ? totals_ : transposed_);
   return has_totals ? totals_ : products_;
 }
 
@@ -466,11 +474,10 @@ void Worker<In>::for_each_tile(int64_t begin, int64_t end, int64_t row_begin, in
   for (tile.begin = begin; tile.begin < end; tile.begin += tile.columns) {
     const int64_t index = (tile.begin - columns_.origin) / geo_.most_columns;
     tile.columns = std::min(columns_.origin + (index + 1) * geo_.most_columns, end) - tile.begin;
-    tile.copied = tile.first_copied = 0;
     for (tile.row_begin = row_begin; tile.row_begin < row_end; tile.row_begin = tile.row_end) {
       const int64_t panel = tile.row_begin / geo_.panel_height * geo_.panel_height;
       tile.row_end = std::min(panel + geo_.tile_rows, row_end);
-      if (list(tile)) fn(&tile);
+      if (list(tile)) fn(tile);
     }
   }
 }
@@ -478,9 +485,9 @@ void Worker<In>::for_each_tile(int64_t begin, int64_t end, int64_t row_begin, in
 template <class In>
 void Worker<In>::add_all() {
   if (!geo_.direct) std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
-  for_each_tile(columns_.begin, columns_.end, row_begin(), row_end(), [&](Tile* tile) {
+  for_each_tile(columns_.begin, columns_.end, row_begin(), row_end(), [&](const Tile& tile) {
     const Cell* products = multiply(tile);
-    if (!geo_.direct) add(*tile, products);
+    if (!geo_.direct) add(tile, products);
   });
 }
 
@@ -497,11 +504,11 @@ void Worker<In>::multiply_range(int64_t range, const SharedPart& shared) {
   const int64_t columns = columns_.origin + (tiles.first_columns + range / tiles.num_rows) * geo_.most_columns;
   const int64_t rows = tiles.first_row + range % tiles.num_rows * geo_.shared_rows;
   for_each_tile(std::max(columns, columns_.begin), std::min(columns + geo_.most_columns, columns_.end),
-                std::max(rows, row_begin()), std::min(rows + geo_.shared_rows, row_end()), [&](Tile* tile) {
-                  if (!geo_.direct) products_ = shared_products(shared, *tile);
+                std::max(rows, row_begin()), std::min(rows + geo_.shared_rows, row_end()), [&](const Tile& tile) {
+                  if (!geo_.direct) products_ = shared_products(shared, tile);
                   if (geo_.by_rows) {
                     transposed_ = at<Cell>(shared.slice, geo_.transposed) +
-                                  tile->row_begin / geo_.panel_height * geo_.panel_height - tiles.first_row;
+                                  tile.row_begin / geo_.panel_height * geo_.panel_height - tiles.first_row;
                   }
                   multiply(tile);
                 });
@@ -512,14 +519,14 @@ void Worker<In>::add_shared(const SharedPart& shared) {
   if (geo_.direct) return;
   std::fill_n(sums_, part_.channels * geo_.channel_size, Cell());
   for_each_tile(columns_.begin, columns_.end, row_begin(), row_end(),
-                [&](Tile* tile) { add(*tile, shared_products(shared, *tile)); });
+                [&](const Tile& tile) { add(tile, shared_products(shared, tile)); });
 }
 
 }  // namespace
 
 template <class In>
-void add_products(const Operands<In>& operands, const Part& part, char* slice, Listed* listed) {
-  Worker<In>(operands, part, slice, slice, listed).add_all();
+void add_products(const Operands<In>& operands, const Part& part, char* slice, Held* held) {
+  Worker<In>(operands, part, slice, slice, held).add_all();
 }
 
 int64_t num_shared_ranges(const Plan& plan, const Geometry& geo, const Part& part) {
@@ -530,19 +537,19 @@ int64_t num_shared_ranges(const Plan& plan, const Geometry& geo, const Part& par
 template <class In>
 void multiply_shared(const Operands<In>& operands, const Part& part, const SharedPart& shared, char* slice,
                      Ranges* ranges) {
-  Listed listed;
-  Worker<In> worker(operands, part, slice, shared.slice, &listed);
+  Held held;
+  Worker<In> worker(operands, part, slice, shared.slice, &held);
   ranges->for_each_item([&](int64_t range) { worker.multiply_range(range, shared); });
 }
 
 template <class In>
 void add_shared(const Operands<In>& operands, const Part& part, const SharedPart& shared) {
-  Listed listed;
-  Worker<In>(operands, part, shared.slice, shared.slice, &listed).add_shared(shared);
+  Held held;
+  Worker<In>(operands, part, shared.slice, shared.slice, &held).add_shared(shared);
 }
 
 #define INSTANTIATE(In)                                                                               \
-  template void add_products(const Operands<In>&, const Part&, char*, Listed*);                       \
+  template void add_products(const Operands<In>&, const Part&, char*, Held*);                         \
   template void multiply_shared(const Operands<In>&, const Part&, const SharedPart&, char*, Ranges*); \
   template void add_shared(const Operands<In>&, const Part&, const SharedPart&);
 ORTCONV_FLOAT_TYPES(INSTANTIATE)

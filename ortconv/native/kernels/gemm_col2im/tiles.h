@@ -12,8 +12,6 @@ namespace ortconv::kernels::gemm_col2im {
 struct Tile {
   int64_t begin, columns;  // counted from the first position of all that are multiplied
   int64_t row_begin, row_end;
-  int64_t copied;  // src channels that the copy of src has, from first_copied on
-  int64_t first_copied;
 };
 
 // The positions of a part, counted from the first one of all that are multiplied. Tiles begin where they would in any

@@ -38,7 +38,11 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
                   : geo.wide ? std::ceil(positions / static_cast<double>(sizes().mr)) *
                                    std::ceil(rows / static_cast<double>(geo.panel_height))
                              : std::ceil(rows / most) * tiles * (geo.in_strips && !geo.reads_in_place ? 8 : 1));
-    const double copies = geo.all_depth ? blocks : std::ceil(rows / static_cast<double>(geo.tile_rows));
+    // Each block of dst channels copies the tiles of src that were not kept.
+    const auto kept = static_cast<double>(geo.src_copies);
+    const double again = tiles <= kept ? 0 : 1 - (kept - 1) / tiles;
+    const double copies =
+        geo.all_depth ? 1 + (blocks - 1) * again : std::ceil(rows / static_cast<double>(geo.tile_rows));
     // Whole vectors of a src whose positions follow each other take less time than short rows.
     const double share = geo.in_strips && geo.dense ? 0.6 : 1;
     work.copied = (geo.reads_in_place ? 0 : share * groups * images * positions * ic * copies) +

@@ -94,6 +94,10 @@ const Sizes kSizes[] = {
     {{2, 2300, 9}, {2300, 30, 2}, {1}, {1}, {0, 1}},
     {{1, 20000, 3}, {20000, 2, 2}, {5000}, {5000}, {0, 0}},
     {{1, 17000, 20}, {17000, 1, 1}, {1}, {1}, {0, 0}},
+    // several blocks of dst channels: copies of all tiles of src are kept for them, or of some
+    {{2, 80, 20, 20}, {80, 100, 3, 3}, {2, 2}, {1, 1}, {1, 0, 0, 1}, 2, true},
+    {{1, 400, 900}, {400, 40, 3}, {2}, {1}, {1, 1}},
+    {{1, 400, 900}, {400, 40, 3}, {2}, {1}, {1, 1}, 1, true},
     // fewer items than threads, which share their tiles: of columns, rows, panels; sums that are products, in rows
     {{1, 300, 3, 4, 5}, {300, 1, 5, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1, 1, 2, 2}},
     {{1, 300, 3, 4, 5}, {300, 1, 5, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 0, 1, 1, 2, 2}, 1, true},
