@@ -13,21 +13,21 @@ struct Costs {
 // Of floats with AVX2. benchmarks/costs.py found them with 800 random shapes and the layers of benchmarks/shapes.py,
 // counted four times, on an EPYC with a peak of 104 GFLOP/s a core (Zen 3), and then moved each so that choices among
 // further shapes, on a Zen 4 without its AVX-512, lose least. As kernels became faster, rows were fitted again one by
-// one, with the others as they are: depthwise, disjoint_windows, columns and tapwise last, with 1,650 shapes. Choices
-// among those that were left out, and 280 new ones, lose 2.4% to 2.8% of the speed of the best implementation.
+// one, with the others as they are: disjoint_windows, tapwise, phases and gemm_col2im last, with 1,490 shapes. Choices
+// among those that were left out lose 2.0% of the speed of the best implementation.
 constexpr Costs kAvx2[] = {
-    {1.94e+03, 0, 42.2, 0, 0.0249, 0.512, 0, 0.939, 0},               // winograd
-    {8.36e+03, 0, 0, 2.46, 0.0187, 0.321, 0, 0.166, 0},               // depth_to_space
-    {689, 42.2, 0.621, 17.4, 0.0303, 0.337, 0, 0.336, 0.0186},        // disjoint_windows
-    {780, 36.3, 15.3, 14.7, 0.0433, 0.196, 0.108, 0, 0.0168},         // sliding_rows
-    {2.13e+03, 0, 9.97, 0, 0.0277, 0.9, 0.583, 0.0999, 0.016},        // tapwise
-    {203, 82.5, 1.54, 18.1, 0.0237, 0.0473, 0, 0.36, 0.0245},         // channel_lanes
-    {739, 68.3, 2.78, 2.37, 0.0239, 0.0705, 1.64, 0.252, 0.02},       // depthwise
-    {2.11e+03, 102, 10.6, 82, 0.0262, 0.139, 0.0878, 0.503, 0.0298},  // phases
-    {1.75e+03, 88, 2.46, 17.5, 0.0222, 0.536, 0.36, 0.508, 0.0142},   // gemm_col2im
-    {345, 0, 0.803, 135, 0.0452, 0.107, 0.377, 0, 0.0264},            // columns
-    {5.14e+03, 25.5, 11.8, 62.5, 0.0621, 0.107, 0, 0, 0.101},         // im2col
-    {1.8e+03, 55.3, 4.97, 64.8, 0.0448, 0.11, 0.196, 0.315, 0.0225},  // col2im
+    {1.94e+03, 0, 42.2, 0, 0.0249, 0.512, 0, 0.939, 0},                // winograd
+    {8.36e+03, 0, 0, 2.46, 0.0187, 0.321, 0, 0.166, 0},                // depth_to_space
+    {605, 38.6, 0.606, 17.1, 0.0268, 0.323, 0, 0.309, 0.0167},         // disjoint_windows
+    {780, 36.3, 15.3, 14.7, 0.0433, 0.196, 0.108, 0, 0.0168},          // sliding_rows
+    {758, 0, 3.88, 0, 0.031, 0.62, 0.403, 0.645, 0.00802},             // tapwise
+    {203, 82.5, 1.54, 18.1, 0.0237, 0.0473, 0, 0.36, 0.0245},          // channel_lanes
+    {739, 68.3, 2.78, 2.37, 0.0239, 0.0705, 1.64, 0.252, 0.02},        // depthwise
+    {1.49e+03, 9.11, 5.97, 61.8, 0.028, 0.05, 0.121, 0.497, 0.0157},   // phases
+    {1.4e+03, 81.2, 2.03, 13.6, 0.0236, 0.486, 0.302, 0.462, 0.0145},  // gemm_col2im
+    {345, 0, 0.803, 135, 0.0452, 0.107, 0.377, 0, 0.0264},             // columns
+    {5.14e+03, 25.5, 11.8, 62.5, 0.0621, 0.107, 0, 0, 0.101},          // im2col
+    {1.8e+03, 55.3, 4.97, 64.8, 0.0448, 0.11, 0.196, 0.315, 0.0225},   // col2im
 };
 
 // The same with AVX-512, on an EPYC (Zen 4) that computes vectors of 512 bits in halves: its peak is that of AVX2.
