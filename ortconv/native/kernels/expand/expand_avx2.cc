@@ -12,6 +12,8 @@ void expand_generic(const ExpandArgs<T>& args);
 namespace {
 
 constexpr int kHalf = 8;  // numbers of a vector
+// So many zeros the library writes faster: it need not fetch what it overwrites.
+constexpr int64_t kManyZeros = 512;
 
 // [mask][number]: which of the sums goes there; negative where none does.
 struct Indices {
@@ -31,21 +33,6 @@ __m256 expand(__m256 old, unsigned mask, __m256 sums) {
   const __m256i indices = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(kIndices.of[mask])));
   // Indices are taken modulo 8, and signs choose.
   return _mm256_blendv_ps(_mm256_permutevar8x32_ps(sums, indices), old, _mm256_castsi256_ps(indices));
-}
-
-// Many zeros are best written by the library, which need not fetch what it overwrites.
-template <class T>
-void fill(float value, __m256 values, int64_t count, T* out) {
-  constexpr int64_t kMany = 512;
-  if (count >= kMany && bits_of(value) == 0) {
-    std::memset(static_cast<void*>(out), 0, static_cast<size_t>(count) * sizeof(T));
-    return;
-  }
-  T row[kHalf];
-  avx2::store(row, values);
-  int64_t i = 0;
-  for (; i + kHalf <= count; i += kHalf) avx2::store(out + i, values);
-  std::copy_n(row, count - i, out + i);
 }
 
 }  // namespace
@@ -83,8 +70,12 @@ void expand_avx2(const ExpandArgs<T>& args) {
       if (step->kind == ExpandStep::kFill) {
         filled = out;
         const int64_t count = std::min<int64_t>(step->src * kExpandWidth, end - out);
-        fill(args.gap, gap, count, out);
-        out += count;
+        if (count >= kManyZeros && bits_of(args.gap) == 0) {
+          std::memset(static_cast<void*>(out), 0, static_cast<size_t>(count) * sizeof(T));
+          out += count;
+        } else {
+          for (int64_t i = 0; i < count; i += kExpandWidth) store(gap, gap);
+        }
         ++step;
         continue;
       }
@@ -92,8 +83,8 @@ void expand_avx2(const ExpandArgs<T>& args) {
       for (bool is_last = false; !is_last; ++step) {
         const float* in = args.src + step->src;
         const unsigned first = step->mask & 0xffu, second = step->mask >> kHalf;
-        if (first != 0) low = expand(low, first, avx2::add(avx2::load(in), bias));
-        if (second != 0) high = expand(high, second, avx2::add(avx2::load(in + _mm_popcnt_u32(first)), bias));
+        low = expand(low, first, avx2::add(avx2::load(in), bias));
+        high = expand(high, second, avx2::add(avx2::load(in + _mm_popcnt_u32(first)), bias));
         is_last = step->kind == ExpandStep::kLast;
       }
       store(low, high);

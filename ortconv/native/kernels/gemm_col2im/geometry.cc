@@ -454,7 +454,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
 
 // Whether channels of dst can be written in steps: the numbers of one lie next to each other, of each image.
 bool Geometry::measure_dst(const ConvProblem& p) {
-  constexpr int64_t kMostNumbers = 1 << 20, kTogether = 512;
+  constexpr int64_t kMostNumbers = 1 << 20, kTogether = 4096;
   inner_dst = 1;
   for (first_in_steps = ndims - 1;; --first_in_steps) {
     const Axis& x = axis[first_in_steps];
