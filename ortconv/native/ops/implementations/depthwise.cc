@@ -45,7 +45,12 @@ class Depthwise : public UnpackedDirect<kernels::depthwise_scratch_bytes, kernel
     work.steps = items * static_cast<double>(layout.copy_rows) + static_cast<double>(layout.row_taps) +
                  static_cast<double>(x.ker * layout.patterns * (layout.plain ? 1 : layout.lanes)) +
                  items * positions * static_cast<double>(layout.row_taps);
-    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
+    // Of a large dst, lines that two short rows share are fetched to be written.
+    constexpr double kLarge = 12 << 20, kFetched = 2;
+    constexpr int64_t kShortRow = 4096;
+    const bool fetches =
+        layout.store == kernels::Store::kCached && p.dst_size[layout.last] < kShortRow && 4 * dst_count(p) > kLarge;
+    work.far = far_bytes(4 * src_count(p)) + (fetches ? kFetched : 1) * far_bytes(4 * dst_count(p));
     return work;
   }
 };
