@@ -20,7 +20,8 @@ double far(double floats, double passes) {
   return floats * passes / kLanes * (floats > kFarFloats ? kFarCost : 1);
 }
 
-// Whether an axis has classes of one tap besides classes of more: transforming so much more src never paid.
+// Whether an axis has classes of one tap besides classes of more, which need more of src transformed. That pays with
+// AVX-512 only.
 bool mixes(const Plan& plan) {
   for (const Unit& unit : plan.units) {
     if (unit.families.size() > 1 && !plan.axis[plan.ndims - 1].separate) return true;
@@ -68,7 +69,7 @@ PlanPtr make_sizes(Op op, const ConvProblem& static_part, Windows windows, DataT
   if (arch.winograd == Winograd::kAlways) return sizes;
   // Few channels of src do not pay for their transforms.
   constexpr int64_t kLeastChannels = 16;
-  if (static_part.ic < kLeastChannels * static_part.g || mixes(*sizes)) return nullptr;
+  if (static_part.ic < kLeastChannels * static_part.g || (mixes(*sizes) && !arch.avx512)) return nullptr;
   if (dtype == DataType::kFloat && !sizes->exact_enough) return nullptr;
   return sizes;
 }
