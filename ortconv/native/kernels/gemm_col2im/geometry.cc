@@ -280,7 +280,7 @@ void Geometry::divide(const Plan& plan, int threads) {
   // As many channels as fit with all positions, or with a few tiles where slabs have no positions in common; few
   // channels and a slab; a slab and as many channels as fit.
   const int64_t few = std::min(ceil_div(kLeastRows, plan.taps), plan.oc);
-  const int64_t tiles = std::max<int64_t>(1, 2 * most_columns / inner_j);
+  const int64_t tiles = std::max<int64_t>(1, 2 * most_columns / std::max<int64_t>(1, inner_x));
   const int64_t sum_bytes = in_dst ? std::numeric_limits<int64_t>::max() : kSumBytes;
   block_channels =
       std::clamp(sum_bytes / (row_bytes * (reach == 1 ? std::min(tiles, j_count) : j_count)), few, plan.oc);
