@@ -126,7 +126,7 @@ def test_runs_leave_nothing_behind(layer: tuple[object, ...]) -> None:
     [
         pytest.param((256, 128, 8, 3, (8, 8)), 1, id="small images"),
         pytest.param((1024, 512, 2, 0, (16, 16)), 1, id="kernel as large as the stride"),
-        pytest.param((256, 128, 8, 3, (20, 32)), 1, id="phases"),
+        pytest.param((256, 128, 8, 3, (20, 32)), 1, id="larger images"),
         pytest.param((256, 256, 4, 1, (32, 24)), 4, id="minimal filtering"),
     ],
 )
