@@ -51,7 +51,7 @@ struct SrcCopy {
   void strips(const Tile& tile, int64_t channel, int64_t depth, Cell* out) const;
 };
 
-// Copies some channels of src, from `channel` on, as rows of the B operand.
+// Copies some channels of src, from `channel` on, as rows of the B operand, with zeros up to whole vectors.
 template <class In>
 void SrcCopy<In>::rows(const Tile& tile, int64_t channel, int64_t depth, int64_t pitch, Cell* out) const {
   const int64_t src_c = problem.src_c;
@@ -72,6 +72,9 @@ void SrcCopy<In>::rows(const Tile& tile, int64_t channel, int64_t depth, int64_t
     }
     for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, in_step, length, to + k * pitch);
   };
+  if (const int64_t zeros = im2col::whole_vectors(tile.columns) - tile.columns; zeros > 0) {
+    for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + tile.columns, zeros, Cell());
+  }
   const In* first = src + channel * src_c;
   if (geo.dense && src_c != 1) {
     copy_channels(first + geo.axis[0].x_begin * geo.inner_x + tile.begin, 1, tile.columns, out);
@@ -98,7 +101,7 @@ void SrcCopy<In>::strips(const Tile& tile, int64_t channel, int64_t depth, Cell*
   if (geo.dense && problem.src_c != 1) {
     copied = whole / geo.strip * geo.strip;
     const In* in = src + channel * problem.src_c + geo.axis[0].x_begin * geo.inner_x + tile.begin;
-    constexpr int64_t kAhead = 8;
+    constexpr int64_t kAhead = 16;
     for (int64_t k = 0; k < depth; ++k, in += problem.src_c) {
       if (k + kAhead < depth) prefetch(in + kAhead * problem.src_c, copied);
       for (int64_t column = 0; column < copied; column += geo.strip) {

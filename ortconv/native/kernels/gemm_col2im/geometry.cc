@@ -12,7 +12,8 @@
 namespace ortconv::kernels::gemm_col2im {
 namespace {
 
-constexpr int64_t kSumBytes = 256 << 10;   // of an item, so that they stay in L2, if one channel's do
+constexpr int64_t kSumBytes = 256 << 10;   // of an item, so that they stay in L2, if one channel's do; or more:
+constexpr int64_t kMostL2s = 8;            // so many times that, where each item reads much of src for few products
 constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src, likewise
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
@@ -281,7 +282,9 @@ void Geometry::divide(const Plan& plan, int threads) {
   // channels and a slab; a slab and as many channels as fit.
   const int64_t few = std::min(ceil_div(kLeastRows, plan.taps), plan.oc);
   const int64_t tiles = std::max<int64_t>(1, 2 * most_columns / std::max<int64_t>(1, inner_x));
-  const int64_t sum_bytes = in_dst ? std::numeric_limits<int64_t>::max() : kSumBytes;
+  constexpr int64_t kSumsPerNumber = 4;  // sums beyond L2 that take as long as copying a number of src again
+  const int64_t l2s = std::clamp<int64_t>(kSumsPerNumber * plan.ic / plan.rows(), 1, kMostL2s);
+  const int64_t sum_bytes = in_dst ? std::numeric_limits<int64_t>::max() : l2s * kSumBytes;
   block_channels =
       std::clamp(sum_bytes / (row_bytes * (reach == 1 ? std::min(tiles, j_count) : j_count)), few, plan.oc);
   slab = std::clamp(sum_bytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
@@ -333,12 +336,14 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (totals_too) direct = false;
   constexpr int64_t kFloat = sizeof(float);
   choose_columns(kColumns * kFloat / cell_bytes(plan));
-  // So few sums that a call of the GEMM would wait for them, or long ones of a single position.
-  constexpr int64_t kFewRows = 16, kFewDots = 64, kMostDots = 512, kLong = 400;
+  // So few sums that a call of the GEMM would wait for them; more where they are long, most of a single position.
+  constexpr int64_t kFewRows = 16, kFewDots = 64, kLongDots = 160, kDotsOfSingle = 512, kLong = 400;
   const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
   const bool is_long = plan.ic >= kLong;
   dots = p.src_c == 1 && !totals_too && (plan.rows() <= kFewRows || is_long) &&
-         plan.rows() * positions <= (positions == 1 && is_long ? kMostDots : kFewDots);
+         plan.rows() * positions <= (!is_long        ? kFewDots
+                                     : positions > 1 ? kLongDots
+                                                     : kDotsOfSingle);
   wide = dots || prefers_wide(plan);
   narrow = size_of(plan.dtype) < sizeof(float) && !wide;
   const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : cell_bytes(plan);

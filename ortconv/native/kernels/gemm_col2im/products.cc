@@ -11,6 +11,8 @@
 namespace ortconv::kernels::gemm_col2im {
 namespace {
 
+constexpr int64_t kLeastLanes = 8;  // of the vectors of the GEMM
+
 using im2col::pitch_of;
 using im2col::whole_vectors;
 
@@ -320,6 +322,8 @@ void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& s
   const int64_t first_row = part_.group * plan_.rows() + panel_begin;
   const Cell* a = weights_from<Cell>(first_row * plan_.ic + source.channel * lda + (begin - panel_begin));
   const bool is_first = begin == part_.channel * plan_.taps;  // the others find src in the cache
+  // The rows of a copy end with zeros, and loads of a part of a vector take longer; but dst has no room for their sums.
+  const int64_t granule = geo_.in_dst ? 1 : kLeastLanes;
   args.rows = rows, args.lda = lda;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
     args.k = std::min(geo_.depth, source.depth - k);
@@ -337,7 +341,7 @@ void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& s
     }
     args.far_a = geo_.far_weights;
     if (!geo_.in_strips) {
-      args.cols = tile.columns, args.ldb = source.step;
+      args.cols = align_up(tile.columns, granule), args.ldb = source.step;
       args.b = source.copied + k * source.step;
       args.c = c;
       multiply_columns(args);
@@ -346,8 +350,8 @@ void Worker<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& s
     Cell* strip[kMaxRows];
     args.c = strip;
     for (int64_t column = 0; column < tile.columns; column += geo_.strip) {
-      args.cols = std::min(geo_.strip, tile.columns - column);
-      args.ldb = whole_vectors(args.cols);
+      const int64_t columns = std::min(geo_.strip, tile.columns - column);
+      args.cols = align_up(columns, granule), args.ldb = whole_vectors(columns);
       args.b = source.copied + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
       multiply_columns(args);
