@@ -29,10 +29,9 @@ Block block_at(const Plan& plan, const Geometry& geo, const ConvProblem& p, int6
   return block;
 }
 
-// Products of a block of dst channels, with their packed weights: [family][point][row][column]. Returns the weights of
-// the next unit.
-const float* multiply(const Plan& plan, const Geometry& geo, const Unit& unit, const float* weights, int64_t oc_count,
-                      int64_t tiles, char* slice) {
+// Products of a block of dst channels, with their packed weights: [family][point][row][column].
+void multiply(const Plan& plan, const Geometry& geo, const Unit& unit, const float* weights, int64_t oc_count,
+              int64_t tiles, char* slice) {
   const float* source = reinterpret_cast<const float*>(slice);
   float* products = reinterpret_cast<float*>(slice + geo.products);
   const bool far_weights = static_cast<int64_t>(plan.packed.size()) > kFarWeights;
@@ -56,34 +55,42 @@ const float* multiply(const Plan& plan, const Geometry& geo, const Unit& unit, c
     }
     weights += family.weights * panels.rows * plan.ic;
   }
-  return weights;
 }
 
+// What of src a slice holds transformed.
+struct Held {
+  int64_t block = -1;  // of tiles
+  size_t unit = 0;
+};
+
 // The work items [begin, end), whose order is group, block of tiles, block of dst channels. Returns the bits of the
-// largest magnitude in src.
+// largest magnitude in what of src was transformed.
 template <class T>
-uint32_t run_items(const Run<T>& run, char* slice, int64_t begin, int64_t end) {
+uint32_t run_items(const Run<T>& run, char* slice, int64_t begin, int64_t end, Held* held) {
   const Plan& plan = run.plan;
   const Geometry& geo = run.geometry;
   uint32_t largest = 0;
   for (int64_t item = begin, stop; item < end; item = stop) {
-    const Block block = block_at(plan, geo, run.problem, item / plan.num_blocks);
+    const int64_t index = item / plan.num_blocks;
+    const Block block = block_at(plan, geo, run.problem, index);
     const int64_t first = item % plan.num_blocks;
     stop = std::min(item - first + plan.num_blocks, end);
     const int64_t last = first + stop - item;
-    int64_t weights_before = 0;  // of earlier units, per row of the block
-    for (const Unit& unit : plan.units) {
-      largest = std::max(largest, transform_source(run, unit, block, slice));
-      list_rows(plan, geo, run.problem, unit, block, slice);
-      int64_t unit_weights = 0;
-      for (const Family& family : unit.families) unit_weights += family.weights * family.num_classes;
+    const size_t num_units = plan.units.size(), begin_unit = held->block == index ? held->unit : 0;
+    for (size_t i = 0; i < num_units; ++i) {
+      const size_t u = (begin_unit + i) % num_units;
+      const Unit& unit = plan.units[u];
+      if (held->block != index || held->unit != u) {
+        largest = std::max(largest, transform_source(run, unit, block, slice));
+        list_rows(plan, geo, run.problem, unit, block, slice);
+        *held = {index, u};
+      }
       for (int64_t b = first; b < last; ++b) {
         const int64_t oc_begin = plan.block_begin(b), oc_count = plan.block_begin(b + 1) - oc_begin;
-        const float* weights = plan.packed_block(block.group, b) + weights_before * oc_count * plan.ic;
+        const float* weights = plan.packed_block(block.group, b) + unit.weights_before * oc_count * plan.ic;
         multiply(plan, geo, unit, weights, oc_count, block.tiles, slice);
         write_results(run, unit, block, oc_begin, oc_count, slice);
       }
-      weights_before += unit_weights;
     }
   }
   if (geo.store == Store::kStream) plan.interleave->fence();
@@ -94,14 +101,17 @@ template <class T>
 bool run_typed(const Run<T>& run, void* scratch, const Parallel& parallel) {
   const int64_t items = run.geometry.num_items, blocks = run.plan.num_blocks;
   const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
-  // Items of one block of tiles share its transformed src: a quarter of them is worth that.
-  Ranges ranges(items, blocks, (blocks + 3) / 4, slices);
+  // Items of one block of tiles share its transformed src: a quarter of them is worth that; fewer of a single unit,
+  // which a thread transforms once for all its ranges.
+  const int64_t worth = run.plan.units.size() == 1 ? 8 : 4;
+  Ranges ranges(items, blocks, ceil_div(blocks, worth), slices);
   std::atomic<bool> tame{true};
   for_each(parallel, slices, [&](int64_t i) {
     char* slice = static_cast<char*>(scratch) + i * run.geometry.slice_size;
     uint32_t largest = 0;
+    Held held;
     for (int64_t begin, end; ranges.take(&begin, &end);) {
-      largest = std::max(largest, run_items(run, slice, begin, end));
+      largest = std::max(largest, run_items(run, slice, begin, end, &held));
     }
     if (!(float_of(largest) <= kMaxMagnitude)) tame = false;
   });

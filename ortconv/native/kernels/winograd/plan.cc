@@ -175,6 +175,7 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, co
   for (Unit& unit : plan->units) {
     plan_families(*plan, unit);
     if (static_cast<int64_t>(unit.families.size()) > kMaxFamilies) return false;
+    unit.weights_before = plan->num_weights;
     int64_t products = 0;
     for (const Family& family : unit.families) {
       products += family.points * family.num_classes;

@@ -58,6 +58,7 @@ struct Unit {
   std::vector<Family> families;
   std::vector<int64_t> family_of, index_in_family;  // [class of the last axis]
   int64_t points, outer_points;
+  int64_t weights_before;  // packed weights of the units before, per pair of channels
 };
 
 struct Plan {
