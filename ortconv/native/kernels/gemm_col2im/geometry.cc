@@ -318,8 +318,17 @@ void Geometry::divide(const Plan& plan, int threads) {
   const int64_t src_bytes = parts * plan.ic * axis[0].x_count * inner_x * cell_bytes(plan);
   const int64_t run = reads_in_place && src_bytes > kFarSrc ? kLongRun : 2 * kGemmColumns;
   const int64_t filling = ceil_div(wide ? plan.mr : run, std::max<int64_t>(1, inner_x));
+  const Geometry uncut = *this;
   slab = std::min(slab, std::max({ceil_div(j_count, slabs), least_slab(kLeastReachesPerSlab), filling}));
   count_items(plan);
+  // Of what a thread multiplies, with what crosses borders.
+  const auto of_thread = [&](const Geometry& geo) {
+    const int64_t columns = std::min(axis[0].x_count, geo.slab + reach - 1) * inner_x;
+    const int64_t whole_columns = wide ? columns : align_up(columns, kGemmColumns);
+    return static_cast<double>(ceil_div(geo.items, threads) * geo.block_channels * whole_columns);
+  };
+  constexpr double kLeastGain = 1.1;
+  if (num_slabs > uncut.num_slabs && of_thread(uncut) < kLeastGain * of_thread(*this)) *this = uncut;
   constexpr double kMostInVain = 0.15;
   const int64_t columns = axis[0].x_count * inner_x, of_slab = (slab + reach - 1) * inner_x;
   const double multiplied = static_cast<double>(num_slabs * (wide ? of_slab : align_up(of_slab, kGemmColumns)));
