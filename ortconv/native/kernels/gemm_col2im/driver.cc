@@ -22,8 +22,7 @@ Part part_of(const Plan& plan, const Geometry& geo, int64_t item) {
     part.x_begin = axis.x_begin + part.j_begin, part.x_count = part.j_count;
     return part;
   }
-  const int64_t least = floor_div(-axis.pad, axis.stride);
-  const int64_t most = floor_div((axis.ker - 1) * axis.dilation - axis.pad, axis.stride);
+  const int64_t least = axis.shift_of(0), most = axis.shift_of(axis.ker - 1);
   const int64_t end = std::min(axis.x_begin + axis.x_count, part.j_begin + part.j_count - least);
   part.x_begin = std::max(axis.x_begin, part.j_begin - most);
   part.x_count = std::max<int64_t>(0, end - part.x_begin);

@@ -12,21 +12,14 @@
 namespace ortconv::kernels::gemm_col2im {
 namespace {
 
-constexpr int64_t kSumBytes = 256 << 10;   // of an item, so that they stay in L2, if one channel's do; or more:
-constexpr int64_t kMostL2s = 8;            // so many times that, where each item reads much of src for few products
 constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src, likewise
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
-constexpr int64_t kLongRun = 256;          // positions of a row of src: longer runs come from memory no faster
-constexpr int64_t kLeastRows = 48;         // of an item, if there are so many: fewer do not pay for reading src
 constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src does not pay in any case
 constexpr int64_t kNearSrc = 256 << 10;    // bytes of src that stay in L2 while several panels are multiplied with them
 constexpr int64_t kDeepTile = 640 << 10;   // of all channels of a tile of src, which stay in L2 while weights pass
 constexpr int64_t kCopiesBytes = 2 << 20;  // of all copies of tiles of src
 constexpr int kMostShare = 16;             // threads, each with a slice of the scratch
-constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosses its borders is multiplied twice
-
-int64_t cell_bytes(const Plan& plan) { return static_cast<int64_t>(sum_size_of(plan.dtype)); }
 
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
@@ -58,14 +51,12 @@ void complete(Axis* a) {
   a->x_count = std::max<int64_t>(0, a->x_count);
 }
 
-int64_t shift_of(const Axis& a, int64_t k) { return floor_div(k * a.dilation - a.pad, a.stride); }
-
 // Whether every sum of the axis is of one tap and one position.
 bool is_plain(const Axis& a) {
   if (a.by_position) return true;
-  const int64_t q = shift_of(a, 0);
+  const int64_t q = a.shift_of(0);
   const bool every_slot = a.slots == a.ker && (a.by_tap || a.period == a.ker);
-  return every_slot && shift_of(a, a.ker - 1) == q && a.x_begin + q == 0 && a.x_count == a.j_count;
+  return every_slot && a.shift_of(a.ker - 1) == q && a.x_begin + q == 0 && a.x_count == a.j_count;
 }
 
 // Whether every tap has a slot, and no two of them reach the same position of dst from any position.
@@ -242,101 +233,9 @@ void Geometry::choose_depth(const Plan& plan, const ConvProblem& p) {
   // Where src is read in place from beyond L2, a few rows at a time: more are no faster, fewer make the error larger.
   constexpr int64_t kDepthInPlace = 64, kShallow = 40;
   const bool few = reads_in_place && !wide && plan.ic > kShallow &&
-                   plan.ic * product_of(p.src_size, p.ndims) * cell_bytes(plan) > kDeepTile;
+                   plan.ic * product_of(p.src_size, p.ndims) * plan.cell_bytes() > kDeepTile;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
   piece = has_short_sums(p) ? best_piece(depth) : piece_of_channels(plan.ic, depth);
-}
-
-void Geometry::count_items(const Plan& plan) {
-  // Whole panels.
-  const int64_t granule = panel_height / std::gcd(panel_height, plan.taps);
-  if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
-  num_blocks = ceil_div(plan.oc, block_channels);
-  num_slabs = ceil_div(axis[0].j_count, slab);
-  slab = ceil_div(axis[0].j_count, num_slabs);
-  num_slabs = ceil_div(axis[0].j_count, slab);
-  items = images * plan.g * num_blocks * num_slabs;
-}
-
-// Of the products of all tiles of an item.
-int64_t Geometry::shared_size(const Plan& plan) const {
-  if (direct) return 0;
-  const int64_t column_tiles = ceil_div(axis[0].x_count * inner_x, most_columns) + (num_slabs > 1 ? 1 : 0);
-  return column_tiles * block_channels * plan.taps * im2col::pitch_of(tile_columns);
-}
-
-// Whether threads may share the tiles of an item: of one that takes long, nearly all of it for products, and whose
-// products the scratch has room for.
-bool Geometry::may_share_tiles(const Plan& plan) const {
-  constexpr int64_t kLeastChannels = 64, kLeastProducts = 1 << 20, kMostShared = 1 << 22;
-  const int64_t products = block_channels * plan.taps * axis[0].x_count * inner_x;
-  return !dots && plan.ic >= kLeastChannels && !im2col::has_totals(plan.ic) && products * plan.ic >= kLeastProducts &&
-         shared_size(plan) <= kMostShared;
-}
-
-void Geometry::divide(const Plan& plan, int threads) {
-  const int64_t j_count = axis[0].j_count, row_bytes = slots * inner_j * cell_bytes(plan);
-  const int64_t reach = direct ? 1 : shift_of(axis[0], axis[0].ker - 1) - shift_of(axis[0], 0) + 1;
-  const auto least_slab = [&](int64_t reaches) { return reach == 1 ? 1 : std::min(j_count, reaches * reach); };
-  // As many channels as fit with all positions, or with a few tiles where slabs have no positions in common; few
-  // channels and a slab; a slab and as many channels as fit.
-  const int64_t few = std::min(ceil_div(kLeastRows, plan.taps), plan.oc);
-  const int64_t tiles = std::max<int64_t>(1, 2 * most_columns / std::max<int64_t>(1, inner_x));
-  constexpr int64_t kSumsPerNumber = 4;  // sums beyond L2 that take as long as copying a number of src again
-  const int64_t l2s = std::clamp<int64_t>(kSumsPerNumber * plan.ic / plan.rows(), 1, kMostL2s);
-  const int64_t sum_bytes = in_dst ? std::numeric_limits<int64_t>::max() : l2s * kSumBytes;
-  block_channels =
-      std::clamp(sum_bytes / (row_bytes * (reach == 1 ? std::min(tiles, j_count) : j_count)), few, plan.oc);
-  slab = std::clamp(sum_bytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
-  const int64_t fitting = std::max<int64_t>(1, sum_bytes / (row_bytes * slab));
-  block_channels = std::min(block_channels, fitting);
-  count_items(plan);
-  shares_tiles = false;
-  // Enough items for the threads, of fewer channels and of lower slabs, but of some microseconds, and of positions that
-  // fill the tiles of the GEMM. But each item reads all of its weights, what crosses the border of a slab is multiplied
-  // twice, and there may be too few.
-  // Weights that a single position is multiplied with are read for one product each.
-  constexpr double kLeastProducts = 1 << 17, kLeastOfSingle = 1 << 15;
-  const double least_products = axis[0].x_count * inner_x == 1 ? kLeastOfSingle : kLeastProducts;
-  const double products = static_cast<double>(images * axis[0].x_count * inner_x) *
-                          static_cast<double>(plan.ic * plan.g) * static_cast<double>(plan.rows());
-  const int64_t parts = images * plan.g;
-  const auto wanted = static_cast<int64_t>(std::min(4.0 * threads, products / least_products));
-  if (threads == 1 || items >= wanted) return;
-  const Geometry whole = *this;
-  const int64_t enough = std::min(threads, kFewThreads);
-  const bool may_share = items < enough && may_share_tiles(plan);
-  shares_tiles = may_share && block_channels * plan.taps > axis[0].x_count * inner_x;
-  if (shares_tiles) return;
-  while (block_channels > few && parts * ceil_div(plan.oc, block_channels) * num_slabs < wanted) {
-    block_channels = std::max(few, ceil_div(block_channels, 2));
-  }
-  count_items(plan);
-  const int64_t slabs = ceil_div(wanted, parts * num_blocks);
-  // Of a src that is read in place from beyond L2, short runs of its rows take as long as longer ones.
-  constexpr int64_t kFarSrc = 1 << 20;
-  const int64_t src_bytes = parts * plan.ic * axis[0].x_count * inner_x * cell_bytes(plan);
-  const int64_t run = reads_in_place && src_bytes > kFarSrc ? kLongRun : 2 * kGemmColumns;
-  const int64_t filling = ceil_div(wide ? plan.mr : run, std::max<int64_t>(1, inner_x));
-  const Geometry uncut = *this;
-  slab = std::min(slab, std::max({ceil_div(j_count, slabs), least_slab(kLeastReachesPerSlab), filling}));
-  count_items(plan);
-  // Of what a thread multiplies, with what crosses borders.
-  const auto of_thread = [&](const Geometry& geo) {
-    const int64_t columns = std::min(axis[0].x_count, geo.slab + reach - 1) * inner_x;
-    const int64_t whole_columns = wide ? columns : align_up(columns, kGemmColumns);
-    return static_cast<double>(ceil_div(geo.items, threads) * geo.block_channels * whole_columns);
-  };
-  constexpr double kLeastGain = 1.1;
-  if (num_slabs > uncut.num_slabs && of_thread(uncut) < kLeastGain * of_thread(*this)) *this = uncut;
-  constexpr double kMostInVain = 0.15;
-  const int64_t columns = axis[0].x_count * inner_x, of_slab = (slab + reach - 1) * inner_x;
-  const double multiplied = static_cast<double>(num_slabs * (wide ? of_slab : align_up(of_slab, kGemmColumns)));
-  const bool in_vain = num_slabs > whole.num_slabs && multiplied > (1 + kMostInVain) * static_cast<double>(columns);
-  if (may_share && (items < enough || in_vain)) {
-    *this = whole;
-    shares_tiles = true;
-  }
 }
 
 Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
@@ -344,7 +243,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const bool totals_too = im2col::has_totals(plan.ic);
   if (totals_too) direct = false;
   constexpr int64_t kFloat = sizeof(float);
-  choose_columns(kColumns * kFloat / cell_bytes(plan));
+  choose_columns(kColumns * kFloat / plan.cell_bytes());
   // So few sums that a call of the GEMM would wait for them; more where they are long, most of a single position.
   constexpr int64_t kFewRows = 16, kFewDots = 64, kLongDots = 160, kDotsOfSingle = 512, kLong = 400;
   const int64_t positions = std::max<int64_t>(1, axis[0].x_count * inner_x);
@@ -355,7 +254,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
                                                      : kDotsOfSingle);
   wide = dots || prefers_wide(plan);
   narrow = size_of(plan.dtype) < sizeof(float) && !wide;
-  const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : cell_bytes(plan);
+  const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : plan.cell_bytes();
   const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
   constexpr int64_t kFarBytes = 4 << 20;
   // Vectors of rows that are shorter than one lie across cache lines: for many panels such rows are copied.
@@ -372,7 +271,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
     const int64_t near = kNearSrc / (plan.ic * number) / kGemmColumns * kGemmColumns;
-    const int64_t most = kColumnsInPlace * kFloat / cell_bytes(plan);
+    const int64_t most = kColumnsInPlace * kFloat / plan.cell_bytes();
     choose_columns(plan.rows() <= plan.mr ? most : std::clamp(near, most / 8, most));
   }
   // Not where most of a row is what does not fill whole vectors, which is copied.

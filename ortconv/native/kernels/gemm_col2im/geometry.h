@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/math.h"
 #include "kernels/gemm_col2im/plan.h"
 
 namespace ortconv::kernels::gemm_col2im {
@@ -19,6 +20,10 @@ constexpr int64_t kMostPhases = 64, kLeastInterleaved = 8;
 constexpr int64_t kLeastInRun = 4;
 // Tiles of src whose copies are kept.
 constexpr size_t kMostCopies = 32;
+// Rows of an item, if there are so many: fewer do not pay for reading src.
+constexpr int64_t kLeastRows = 48;
+// Positions of a row of src: longer runs come from memory no faster.
+constexpr int64_t kLongRun = 256;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
@@ -35,6 +40,8 @@ struct Axis {
   bool in_order() const { return by_tap ? dilation == 1 : step == 1; }
   // Whether there may be residues that no tap has.
   bool has_gaps() const { return by_tap ? slots < stride : step > 1; }
+  // Of the products of a tap, from a position of src to their j.
+  int64_t shift_of(int64_t tap) const { return floor_div(tap * dilation - pad, stride); }
   // The slot of a residue of dst; -1 where no tap has it.
   int64_t slot_of(int64_t residue) const;
   // The residue of a slot.
@@ -122,7 +129,12 @@ struct Geometry {
   void count_items(const Plan& plan);
   int64_t shared_size(const Plan& plan) const;
   bool may_share_tiles(const Plan& plan) const;
-  void divide(const Plan& plan, int threads);
+  int64_t reach() const;
+  int64_t least_slab(int64_t reaches) const;
+  void size_items(const Plan& plan, int64_t least_channels);
+  void cut_items(const Plan& plan, int64_t least_channels, int threads);
+  void cut_slabs(const Plan& plan, int64_t wanted);
+  void divide(const Plan& plan, int threads);  // into items
   bool measure_dst(const ConvProblem& p);
   bool prefers_steps(const ArchFlags& arch) const;
   void crop(const Plan& plan);

@@ -33,7 +33,8 @@ struct Plan {
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
 
-  int64_t rows() const { return oc * taps; }  // of one group of channels
+  int64_t cell_bytes() const { return static_cast<int64_t>(sum_size_of(dtype)); }  // of a sum
+  int64_t rows() const { return oc * taps; }                                       // of one group of channels
   int64_t packed_size() const { return g * rows() * ic; }
 
   // The same in panels of one of kWideHeights, which are allocated and packed on the first call; null when the weights
