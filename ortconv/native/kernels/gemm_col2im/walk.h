@@ -47,7 +47,7 @@ class Taps {
   void start(int a, int64_t k) {
     const Axis& axis = geo_.axis[a];
     whole_[a] = axis.dilation / axis.stride, rest_[a] = axis.dilation % axis.stride;
-    const int64_t q = floor_div(k * axis.dilation - axis.pad, axis.stride);
+    const int64_t q = axis.shift_of(k);
     const int64_t residue = k * axis.dilation - axis.pad - q * axis.stride;
     taps_[a] = {k, q, residue, axis.by_tap ? k : residue / axis.step};
   }
