@@ -68,7 +68,39 @@ void interleave_channels(const InterleaveArgs<T>& args) {
   }
 }
 
-// Five to kMostPhases phases, eight elements of each at a time.
+// Five to eight phases, eight elements of each at a time: rows of so many are transposed. n: at least eight.
+template <int P, class T>
+void transpose_channels(const InterleaveArgs<T>& args) {
+  static_assert(P > kLanes / 2 && P <= kLanes);
+  const float* src[P];
+  std::copy_n(args.src, P, src);
+  T* dst = args.dst;
+  for (int64_t c = 0; c < args.channels; ++c, dst += args.dst_stride) {
+    const __m256 bias = _mm256_set1_ps(args.bias_of(c));
+    for_each_block<kLanes>(args.n, [&](int64_t i) {
+      __m256 columns[kLanes];
+      avx2::transpose8([&](int p) { return src[std::min(p, P - 1)] + i; }, columns);
+      // What an element writes beyond its phases, the next one overwrites; there is none after the last.
+      const int64_t whole = i + kLanes < args.n ? kLanes : kLanes - 1;
+      T* out = dst + i * P;
+      ORTCONV_UNROLL
+      for (int j = 0; j < kLanes; ++j, out += P) {
+        const __m256 column = _mm256_add_ps(columns[j], bias);
+        if (j < whole) {
+          avx2::store(out, column);
+        } else {
+          T values[kLanes];
+          avx2::store(values, column);
+          std::copy_n(values, P, out);
+        }
+      }
+    });
+    ORTCONV_UNROLL
+    for (int p = 0; p < P; ++p) src[p] += args.src_stride;
+  }
+}
+
+// More phases, up to kMostPhases, likewise.
 constexpr int64_t kMostPhases = 64;
 template <class T>
 void interleave_many(const InterleaveArgs<T>& args, int64_t channel) {
@@ -137,6 +169,11 @@ void interleave_avx2(const InterleaveArgs<T>& args) {
       return interleave_channels<4>(args);
     default:
       if constexpr (!std::is_same_v<T, double>) {
+        if (args.n >= kLanes && args.phases <= kLanes) {
+          static constexpr void (*kTransposes[])(const InterleaveArgs<T>&) = {
+              transpose_channels<5, T>, transpose_channels<6, T>, transpose_channels<7, T>, transpose_channels<8, T>};
+          return kTransposes[args.phases - kLanes / 2 - 1](args);
+        }
         if (args.n >= kLanes && args.phases <= kMostPhases) {
           for (int64_t c = 0; c < args.channels; ++c) interleave_many(args, c);
           return;
