@@ -18,30 +18,34 @@ inline bool lies_far(const ConvProblem& p, size_t element_bytes) {
   return bytes > kFarBytes;
 }
 
-// Whether dst is, and most of its cache lines are reached by no tap: these are best written past the caches.
+// The share of what taps reach along an axis: of positions, or on the last axis of cache lines.
+inline double reached_share(const ConvProblem& p, int a, size_t element_bytes) {
+  const double line = static_cast<double>(kLineBytes) / static_cast<double>(element_bytes);  // in elements
+  // The elements of the lines that a window reaches: of each tap its own, or all from the first tap to the last.
+  const double taps = static_cast<double>(p.ker[a]), extent = static_cast<double>(kernel_extent(p, a));
+  const double of_window = a + 1 < p.ndims ? taps : std::min(taps * line, extent + line);
+  return std::min(1.0, of_window / static_cast<double>(p.stride[a]));
+}
+
+// Whether dst is too large for the caches, and most of its cache lines are reached by no tap: these are best written
+// past the caches.
 inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
-  constexpr double kLineBytes = 64, kMostReached = 0.5;                 // the share of lines
-  const double line = kLineBytes / static_cast<double>(element_bytes);  // in elements
+  constexpr double kMostReached = 0.5;
   double reached = 1;
-  for (int a = 0; a < p.ndims; ++a) {
-    // The elements of the lines that a window reaches: of each tap its own, or all from the first tap to the last.
-    const double taps = static_cast<double>(p.ker[a]), extent = static_cast<double>(kernel_extent(p, a));
-    const double of_window = a + 1 < p.ndims ? taps : std::min(taps * line, extent + line);
-    reached *= std::min(1.0, of_window / static_cast<double>(p.stride[a]));
-  }
+  for (int a = 0; a < p.ndims; ++a) reached *= reached_share(p, a, element_bytes);
   return lies_far(p, element_bytes) && reached < kMostReached;
 }
 
-// Fills memory with a number, perhaps past the caches, as write_lines() does.
+// Fills memory with a number: with a kernel past the caches, before finish_past_caches().
 template <class T>
-void fill(T* out, int64_t n, T value, bool past_caches) {
+void fill(T* out, int64_t n, T value, const WriteLinesKernel* past_caches = nullptr) {
   constexpr int64_t kLine = kCacheLine<T>, kLeastLines = 4;
-  if (past_caches && n >= kLeastLines * kLine) {
+  if (past_caches != nullptr && n >= kLeastLines * kLine) {
     T values[kLine];
     std::fill_n(values, kLine, value);
     const int64_t part = until_line(out), whole = (n - part) / kLine * kLine;
     std::fill_n(out, part, value);
-    write_lines(values, true, whole, out + part);
+    past_caches->run({values, true, whole * static_cast<int64_t>(sizeof(T)), out + part});
     out += part + whole, n -= part + whole;
   }
   const T zero{};

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/write_lines/write_lines.h"
+
 #if defined(__x86_64__) || defined(_M_X64)
 #include <emmintrin.h>
 #endif
@@ -11,32 +13,15 @@
 namespace ortconv::kernels {
 
 template <class T>
-constexpr int64_t kCacheLine = 64 / sizeof(T);  // in numbers
+constexpr int64_t kCacheLine = kLineBytes / sizeof(T);  // in numbers
 
 // How many numbers lie before the next line.
 template <class T>
 int64_t until_line(const T* out) {
-  return static_cast<int64_t>((0 - reinterpret_cast<uintptr_t>(out)) % 64 / sizeof(T));
+  return static_cast<int64_t>((0 - reinterpret_cast<uintptr_t>(out)) % kLineBytes / sizeof(T));
 }
 
-// Writes `count` numbers from `out` on, whole lines: those of `in`, or the first line of `in` again and again. Then
-// finish_past_caches() is to follow before other threads learn of it; the thread itself may write the same memory at
-// once.
-template <class T>
-void write_lines(const T* in, bool again, int64_t count, T* out) {
-  constexpr int64_t kLine = kCacheLine<T>;
-  for (T* const end = out + count; out != end; out += kLine, in += again ? 0 : kLine) {
-#if defined(__x86_64__) || defined(_M_X64)
-    constexpr int64_t kVector = sizeof(__m128i) / sizeof(T);
-    for (int64_t i = 0; i < kLine; i += kVector) {  // a loop around each store would take twice as long
-      _mm_stream_si128(reinterpret_cast<__m128i*>(out + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i)));
-    }
-#else
-    std::copy_n(in, kLine, out);
-#endif
-  }
-}
-
+// To be called before other threads learn of what was written; the thread itself may write the same memory at once.
 inline void finish_past_caches() {
 #if defined(__x86_64__) || defined(_M_X64)
   _mm_sfence();
@@ -50,7 +35,7 @@ template <class T>
 class PastCaches {
  public:
   // `held` has room for a line beyond what is added at once.
-  explicit PastCaches(T* held) : held_(held) {}
+  PastCaches(const WriteLinesKernel& kernel, T* held) : kernel_(kernel), held_(held) {}
 
   // Where the numbers are to be put that go to `out` and on.
   T* room(T* out) {
@@ -64,7 +49,7 @@ class PastCaches {
     if (part > count_) return;
     write(part);
     const int64_t whole = count_ / kCacheLine<T> * kCacheLine<T>;
-    write_lines(held_, false, whole, out_);
+    write_lines(false, whole);
     advance(whole);
   }
   // Numbers that are all the same.
@@ -76,7 +61,7 @@ class PastCaches {
     if (count == part) return;
     std::fill_n(held_, kCacheLine<T>, value);
     const int64_t whole = (count - part) / kCacheLine<T> * kCacheLine<T>;
-    write_lines(held_, true, whole, out_);
+    write_lines(true, whole);
     out_ += whole, count_ = count - part - whole;
   }
   void finish() { write(count_); }
@@ -86,11 +71,15 @@ class PastCaches {
     std::copy_n(held_, count, out_);
     advance(count);
   }
+  void write_lines(bool again, int64_t count) {
+    kernel_.run({held_, again, count * static_cast<int64_t>(sizeof(T)), out_});
+  }
   void advance(int64_t count) {
     std::copy(held_ + count, held_ + count_, held_);
     out_ += count, count_ -= count;
   }
 
+  const WriteLinesKernel& kernel_;
   T* const held_;
   T* out_ = nullptr;
   int64_t count_ = 0;

@@ -210,7 +210,7 @@ void Worker<T>::fill(int64_t x_begin, int64_t x_end) {
       if (geo_.gaps_lie_far && outer == 0 && last_ > 0) {
         fill_far(first, end, value, out);
       } else {
-        kernels::fill(out, length, value, geo_.gaps_lie_far);
+        kernels::fill(out, length, value, geo_.gaps_lie_far ? &run_.kernels.write_lines : nullptr);
       }
     }
   }
@@ -220,12 +220,20 @@ void Worker<T>::fill(int64_t x_begin, int64_t x_end) {
 // what lies between.
 template <class T>
 void Worker<T>::fill_far(int64_t begin, int64_t end, T value, T* out) {
-  const int64_t extent = kernel_extent(p_, 0), row = p_.dst_x[0];
+  const int64_t extent = kernel_extent(p_, 0), dilation = p_.dilation[0], row = p_.dst_x[0];
   for (int64_t y = begin, count; y < end; y += count, out += count * row) {
     const int64_t beyond = (y + p_.pad[0]) % p_.stride[0];  // the begin of the window before
-    const bool is_reached = beyond < extent;
-    count = std::min(end - y, (is_reached ? extent : p_.stride[0]) - beyond);
-    kernels::fill(out, count * row, value, !is_reached);
+    const int64_t beyond_tap = beyond < extent ? beyond % dilation : 1;
+    const bool is_reached = beyond_tap == 0;
+    if (beyond >= extent) {
+      count = p_.stride[0] - beyond;
+    } else if (dilation == 1) {
+      count = extent - beyond;
+    } else {
+      count = is_reached ? 1 : dilation - beyond_tap;
+    }
+    count = std::min(count, end - y);
+    kernels::fill(out, count * row, value, is_reached ? nullptr : &run_.kernels.write_lines);
   }
 }
 

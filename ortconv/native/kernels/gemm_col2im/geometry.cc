@@ -145,6 +145,9 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   takes_steps = measure_dst(p);
   lies_far = kernels::lies_far(p, size_of(plan.dtype));
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
+  // Lines are filled just before sums are written to them, which is better from a cache unless these are few.
+  constexpr double kFewReached = 0.15;
+  line_gaps_lie_far = lies_far && reached_share(p, p.ndims - 1, size_of(plan.dtype)) < kFewReached;
   constexpr int64_t kFewSlots = 8;
   in_steps = takes_steps && (prefers_steps(plan.arch) || (gaps_lie_far && axis[ndims - 1].slots <= kFewSlots));
   if (in_steps) crop(plan);

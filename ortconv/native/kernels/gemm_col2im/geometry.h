@@ -90,6 +90,7 @@ struct Geometry {
   bool has_gaps;                       // there are positions of dst that no tap reaches
   int64_t most_phases_in_gaps;         // zeros among them, that are interleaved
   bool lies_far, gaps_lie_far;         // dst, see kernels/fill.h
+  bool line_gaps_lie_far;              // the same of lines along the last axis that taps reach
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;

@@ -48,7 +48,9 @@ class Store {
   void store_rows() const;
   bool transposes() const;
   void transpose(const Cell* in, int64_t count, Cell bias, T* out) const;
-  void fill(int64_t line, int64_t length, int64_t first, int64_t last) const;
+  void fill(int64_t line, int64_t length, int64_t first, int64_t last, bool past_caches) const;
+  template <class Fn>
+  void fill_between_lines(int64_t first, int64_t last, Fn fn) const;
   void fill_part(int64_t first, int64_t last) const;
   bool fills_lines() const;
   void store_run(const Cell* in, T* out, int64_t count, int64_t first, int64_t last) const;
@@ -204,7 +206,7 @@ void Store<T>::for_each_reached(int along, Fn fn) const {
 
 // Fills `length` positions of a line in the channels [first, last) as where no tap reaches.
 template <class T>
-void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last) const {
+void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last, bool past_caches) const {
   const int64_t step = geo_.axis[line_].dst_x / unit_;
   length *= unit_;
   T* out = dst_ + line;
@@ -218,11 +220,37 @@ void Store<T>::fill(int64_t line, int64_t length, int64_t first, int64_t last) c
     T value, *row = out + c * dst_c_;
     round_to(&value, gap_[c]);
     if (step == 1) {
-      kernels::fill(row, length, value, geo_.gaps_lie_far);
+      kernels::fill(row, length, value, past_caches ? &results_.kernels.write_lines : nullptr);
     } else {
       for (int64_t y = 0; y < length; ++y) row[y * step] = value;
     }
   }
+}
+
+// Calls fn(sums, line) as for_each_line() does along line_, but for lines that no tap reaches: these are filled in the
+// channels [first, last), those that follow each other in dst at once.
+template <class T>
+template <class Fn>
+void Store<T>::fill_between_lines(int64_t first, int64_t last, Fn fn) const {
+  const int64_t step = geo_.axis[line_].dst_x;
+  int64_t begin = 0, end = 0;  // of what is to be filled
+  const auto fill_some = [&] {
+    if (begin < end) fill(begin, (end - begin) / step, first, last, geo_.gaps_lie_far);
+  };
+  for_each_line(line_, [&](int64_t sums, int64_t line) {
+    if (sums < 0 && line == end) {
+      end += length(line_) * step;
+      return;
+    }
+    fill_some();
+    begin = end = line;
+    if (sums < 0) {
+      end += length(line_) * step;
+    } else {
+      fn(sums, line);
+    }
+  });
+  fill_some();
 }
 
 // Fills all positions of the part: those of the last axes that follow each other in dst at once.
@@ -237,7 +265,7 @@ void Store<T>::fill_part(int64_t first, int64_t last) const {
   }
   int64_t y[kMaxAxes] = {}, begin = 0;
   for (int a = 0; a >= 0;) {
-    fill(begin, positions, first, last);
+    fill(begin, positions, first, last, geo_.gaps_lie_far);
     for (a = outer - 1; a >= 0; --a) {
       begin += geo_.axis[a].dst_x;
       if (++y[a] < length(a)) break;
@@ -309,13 +337,7 @@ void Store<T>::store_rows() const {
     });
     return;
   }
-  for_each_line(line_, [&](int64_t sums, int64_t line) {
-    if (sums >= 0) {
-      write_line(sums, line);
-    } else {
-      fill(line, length(line_), 0, part_.channels);
-    }
-  });
+  fill_between_lines(0, part_.channels, write_line);
 }
 
 // Rounds the sums, with their bias, many at a time: one by one it takes longer than all that is done with them.
@@ -506,7 +528,7 @@ void Store<T>::store_steps() {
   ExpandArgs<T> args{nullptr, nullptr, 0, -Cell(), Cell(), nullptr, 0};
   if (left_ != nullptr && together > 1) add_bias();
   const bool far = geo_.writes_past_caches();
-  PastCaches<T> past_caches(staged_);
+  PastCaches<T> past_caches(results_.kernels.write_lines, staged_);
   for (int64_t image = 0; image < images; ++image) {
     for (int64_t c = 0; c < part_.channels; c += together) {
       args.src = sums_ + c * geo_.channel_size + image * j_stride_[0];
@@ -551,12 +573,12 @@ void Store<T>::store_strided(int along, int64_t first, int64_t last) const {
   const Axis& axis = geo_.axis[along];
   int64_t chunk = std::max<int64_t>(1, kChunkBytes / (axis.stride * unit_ * static_cast<int64_t>(sizeof(T))));
   if (axis.slots > j_count(along) || transposes()) chunk = j_count(along);
-  for_each_line(along, [&](int64_t sums, int64_t line) {
+  fill_between_lines(first, last, [&](int64_t sums, int64_t line) {
     for (int64_t begin = 0, end; begin < j_count(along); begin = end) {
       end = std::min(begin + chunk, j_count(along));
       const int64_t filled = std::min(end * axis.stride, length(along)) - begin * axis.stride;
-      fill(line + begin * axis.stride * axis.dst_x, filled, first, last);
-      if (sums >= 0) store_lines(along, {sums, line, 1, 0, 0}, begin, end, first, last);
+      fill(line + begin * axis.stride * axis.dst_x, filled, first, last, geo_.line_gaps_lie_far);
+      store_lines(along, {sums, line, 1, 0, 0}, begin, end, first, last);
     }
   });
 }

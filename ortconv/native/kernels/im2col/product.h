@@ -19,6 +19,7 @@
 #include "kernels/interleave/interleave.h"
 #include "kernels/to_float/to_float.h"
 #include "kernels/transpose/transpose.h"
+#include "kernels/write_lines/write_lines.h"
 
 namespace ortconv::kernels::im2col {
 
@@ -62,6 +63,7 @@ struct Kernels {
   const ToFloatKernel& widen;
   const AddRowsKernel& add_rows;
   const EpilogueKernel& activate;
+  const WriteLinesKernel& write_lines;
 
   explicit Kernels(const ArchFlags& arch)
       : gemm(gemm_for(arch)),
@@ -71,7 +73,8 @@ struct Kernels {
         transpose(get_transpose_kernel(arch)),
         widen(get_to_float_kernel(arch)),
         add_rows(get_add_rows_kernel(arch)),
-        activate(get_epilogue_kernel(arch)) {}
+        activate(get_epilogue_kernel(arch)),
+        write_lines(get_write_lines_kernel(arch)) {}
 
   // out[i] = in[i * step], without a library call for a few numbers, which it would slow down.
   void load(const T* in, int64_t step, int64_t n, Sum<T>* out) const {

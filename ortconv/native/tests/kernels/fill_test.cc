@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "testing/each_kernel.h"
 #include "testing/test.h"
 
 namespace ortconv {
@@ -20,7 +21,7 @@ T from_bits(uint64_t bits) {
 }
 
 template <class T>
-void check(uint64_t bits) {
+void check(uint64_t bits, const kernels::WriteLinesKernel& kernel) {
   constexpr int64_t kBeside = 20;
   const T value = from_bits<T>(bits), other = from_bits<T>(~bits);
   for (int64_t begin = 0; begin < kBeside; ++begin) {
@@ -28,33 +29,35 @@ void check(uint64_t bits) {
       for (const bool far : {false, true}) {
         std::vector<T> wanted(begin + n + kBeside, other), found(wanted);
         std::fill_n(wanted.begin() + begin, n, value);
-        kernels::fill(found.data() + begin, n, value, far);
+        kernels::fill(found.data() + begin, n, value, far ? &kernel : nullptr);
         EXPECT(std::memcmp(found.data(), wanted.data(), found.size() * sizeof(T)) == 0, n, " of ", sizeof(T),
-               " bytes from ", begin, far ? ", past the caches" : "");
+               " bytes from ", begin, far ? kernel.name : "");
       }
     }
   }
 }
 
 TEST(numbers_of_every_size) {
-  for (const uint64_t bits : {uint64_t{0}, uint64_t{0x3ff1234567898765}}) {
-    check<float>(bits);
-    check<double>(bits);
-    check<Float16>(bits);
-    check<Bfloat16>(bits);
-  }
+  test::for_each_kernel(kernels::get_write_lines_kernel, [](const kernels::WriteLinesKernel& kernel) {
+    for (const uint64_t bits : {uint64_t{0}, uint64_t{0x3ff1234567898765}}) {
+      check<float>(bits, kernel);
+      check<double>(bits, kernel);
+      check<Float16>(bits, kernel);
+      check<Bfloat16>(bits, kernel);
+    }
+  });
 }
 
 // Numbers and runs of the same one, which follow each other or not, of a memory that begins anywhere in a line.
 template <class T>
-void check_stream(std::mt19937* random) {
+void check_stream(const kernels::WriteLinesKernel& kernel, std::mt19937* random) {
   const auto draw = [&](int64_t least, int64_t most) {
     return std::uniform_int_distribution<int64_t>(least, most)(*random);
   };
   constexpr int64_t kSize = 3000, kMost = 300;
   const T before = from_bits<T>(0x7777777777777777);
   std::vector<T> wanted(kSize, before), found(wanted), held(kMost + kernels::kCacheLine<T>);
-  kernels::PastCaches<T> stream(held.data());
+  kernels::PastCaches<T> stream(kernel, held.data());
   for (int64_t at = draw(0, 40); at < kSize;) {
     const int64_t count = std::min(draw(0, kMost), kSize - at);
     T value = from_bits<T>(static_cast<uint64_t>(draw(0, 1 << 30)) * 0x100010001);
@@ -73,17 +76,20 @@ void check_stream(std::mt19937* random) {
   }
   stream.finish();
   kernels::finish_past_caches();
-  EXPECT(std::memcmp(found.data(), wanted.data(), kSize * sizeof(T)) == 0, "numbers of ", sizeof(T), " bytes");
+  EXPECT(std::memcmp(found.data(), wanted.data(), kSize * sizeof(T)) == 0, "numbers of ", sizeof(T), " bytes, ",
+         kernel.name);
 }
 
 TEST(numbers_past_the_caches) {
-  std::mt19937 random(11);
-  for (int i = 0; i < 200; ++i) {
-    check_stream<float>(&random);
-    check_stream<double>(&random);
-    check_stream<Float16>(&random);
-    check_stream<Bfloat16>(&random);
-  }
+  test::for_each_kernel(kernels::get_write_lines_kernel, [](const kernels::WriteLinesKernel& kernel) {
+    std::mt19937 random(11);
+    for (int i = 0; i < 200; ++i) {
+      check_stream<float>(kernel, &random);
+      check_stream<double>(kernel, &random);
+      check_stream<Float16>(kernel, &random);
+      check_stream<Bfloat16>(kernel, &random);
+    }
+  });
 }
 
 ConvProblem problem(int64_t channels, int64_t size, int64_t ker, int64_t stride) {
