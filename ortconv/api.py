@@ -143,12 +143,12 @@ def conversion(
 
     Raises: see `convert`.
     """
-    if opset is not None and opset not in OPSETS:
+    if opset is not None and (not isinstance(opset, (int, np.integer)) or opset not in OPSETS):
         raise ValueError(f"opset {opset!r} is not supported; allowed: {OPSETS.start} to {OPSETS.stop - 1}")
     seed = 0 if random_constants is None else random_constants
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"random_constants {random_constants!r} is not a seed; allowed: integers from 0")
-    options = Options(semantics, target, DEFAULT_OPSET if opset is None else opset, io, compute, weights)
+    options = Options(semantics, target, DEFAULT_OPSET if opset is None else int(opset), io, compute, weights)
     frontend = detect(source)
     if tensors and not frontend.takes_tensors:
         raise ModelFormatError(

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -18,7 +18,7 @@ import pytest
 
 import ortconv
 from ortconv import onednn
-from ortconv.errors import SemanticsWarning
+from ortconv.errors import InputError, SemanticsWarning
 from ortconv.opset.domain import DOMAIN
 from tests.folders import SOURCES, VECTORS
 from tests.running import WAYS, run
@@ -127,10 +127,23 @@ def test_each_opset_is_the_one_written_and_runs(opset: int) -> None:
         assert result[0, 3, 3, 0] == 2 * 4
 
 
-@pytest.mark.parametrize("opset", [18, 26])
-def test_other_opset_is_a_value_error(opset: int) -> None:
+@pytest.mark.parametrize("opset", [18, 26, 21.0])
+def test_other_opset_is_a_value_error(opset: Any) -> None:
     with pytest.raises(ValueError, match=rf"opset {opset} is not supported; allowed: 19 to 25"):
         ortconv.convert(backward_data(), opset=opset)
+
+
+@pytest.mark.parametrize("sizes", [[1.5, 4, 4, 2], 4, "1442", [True, 4, 4, 2]])
+def test_shapes_are_sequences_of_integers(sizes: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"diff_dst: shape .* is not a shape; allowed: a sequence of integers and None"
+    ):
+        ortconv.convert(backward_data(), shapes={"diff_dst": sizes})
+
+
+def test_names_are_texts() -> None:
+    with pytest.raises(InputError, match="diff_dst: cannot be renamed to 3; allowed: names that are not used"):
+        ortconv.convert(backward_data(), names=cast(Any, {"diff_dst": 3}))
 
 
 @pytest.mark.parametrize(

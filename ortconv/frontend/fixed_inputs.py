@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ortconv.errors import InputError, shown
 from ortconv.frontend.source_graph import Dim, SourceGraph, SourceValue
 
@@ -55,12 +57,18 @@ def _check_names(graph: SourceGraph, names: Mapping[str, str]) -> None:
             raise InputError(
                 name, "is a state: its name pairs it with an output and cannot change; allowed: other inputs."
             )
-        if not wanted or wanted in taken:
+        if not isinstance(wanted, str) or not wanted or wanted in taken:
             raise InputError(name, f"cannot be renamed to {shown(wanted)}; allowed: names that are not used.")
         taken.add(wanted)
 
 
 def _fixed(value: SourceValue, sizes: Sequence[int | None]) -> tuple[Dim, ...]:
+    if (
+        isinstance(sizes, str)
+        or not isinstance(sizes, Sequence)
+        or not all(size is None or _is_integer(size) for size in sizes)
+    ):
+        raise InputError(value.name, f"shape {shown(sizes)} is not a shape; allowed: a sequence of integers and None.")
     declared: tuple[Dim, ...] = (None,) * len(sizes) if value.shape is None else value.shape
     fits = len(declared) == len(sizes) and all(
         size is None or size == dim or (not isinstance(dim, int) and size >= 0)
@@ -73,4 +81,8 @@ def _fixed(value: SourceValue, sizes: Sequence[int | None]) -> tuple[Dim, ...]:
             f"shape {shown(['?' if size is None else size for size in sizes])} does not fit; the source declares "
             f"[{stated}], whose dynamic dimensions can be fixed.",
         )
-    return tuple(dim if size is None else size for dim, size in zip(declared, sizes, strict=True))
+    return tuple(dim if size is None else int(size) for dim, size in zip(declared, sizes, strict=True))
+
+
+def _is_integer(size: object) -> bool:
+    return isinstance(size, (int, np.integer)) and not isinstance(size, bool)

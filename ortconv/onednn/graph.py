@@ -242,7 +242,9 @@ class Graph:
         pathlib.Path(path).write_text(self.to_json(), encoding="utf-8")
 
     def _check_own(self, tensor: Tensor) -> None:
-        """Rejects a tensor of another graph, whose id would name another tensor here."""
+        """Rejects what is no tensor, and a tensor of another graph, whose id would name another tensor here."""
+        if not isinstance(tensor, Tensor):
+            raise ValueError(f"{tensor!r} is not a tensor of this graph")
         own = self._tensors[tensor.id] if tensor.id in range(len(self._tensors)) else None
         if own is None or (tensor.name, tensor.dtype, tensor.shape) != (own.name, own.dtype, own.shape):
             raise ValueError(f"tensor {tensor.name!r} is not of this graph")

@@ -113,7 +113,7 @@ def fit(filters: Array) -> Basis | None:
         bins = count // 2 if parts == BOTH else count
         rows = _sample(bins, parts)
         sample = filters[rows].astype(np.float64)
-        for n_fft in _lengths(filters, parts, bins):
+        for n_fft in _lengths(filters, bins):
             table = basis(n_fft, parts, bins, taps, rows)
             window = _window(sample, table, rows[0] == 0 and parts != SINES)
             rest = _rest(sample, table, window)
@@ -157,7 +157,7 @@ def _sample(bins: int, parts: int) -> Array:
     return np.concatenate([frequencies, bins + frequencies]) if parts == BOTH else frequencies
 
 
-def _lengths(filters: Array, parts: int, bins: int) -> list[int]:
+def _lengths(filters: Array, bins: int) -> list[int]:
     """Returns candidates for n_fft: from the number of filters and taps, and from where the spectra have their peak."""
     taps = filters.shape[1]
     found = [2 * (bins - 1), taps, bins, 2 * bins - 1, 2 * bins, 1 << (taps - 1).bit_length()]

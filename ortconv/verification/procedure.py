@@ -171,8 +171,10 @@ def verify(
 
     Raises:
         OrtconvError: The source is not converted, the model is bad, the data does not fit, or something cannot run.
-        ValueError: `semantics`, `target` or a backend is unknown.
+        ValueError: `semantics`, `target` or a backend is unknown, or there is no backend.
     """
+    if not backends:
+        raise ValueError(f"backends is empty; allowed: some of {', '.join(get_args(Backend))}")
     for backend in backends:
         refuse_unknown("backend", backend, get_args(Backend))
     frontend = api.detect(source)

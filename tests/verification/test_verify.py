@@ -39,6 +39,11 @@ def test_unknown_backend_is_refused_also_where_no_operator_of_ours_needs_one(bac
         ortconv.verify(activation(), shapes={"x": [1, 2, 3]}, backends=backends)
 
 
+def test_no_backend_is_refused() -> None:
+    with pytest.raises(ValueError, match="backends is empty; allowed: some of native, python, none"):
+        ortconv.verify(activation(), shapes={"x": [1, 2, 3]}, backends=())
+
+
 def saved(source: object, path: pathlib.Path, change: Callable[[onnx.ModelProto], None] = lambda model: None) -> str:
     """Converts a source, changes the model, and returns the file."""
     model = ortconv.conversion(source).to_proto()

@@ -61,7 +61,7 @@ def _check_types(b: Builder, src: ir.Value, weights: ir.Value, bias: ir.Value | 
 
 
 def _transposed(b: Builder, argument: str, value: ir.Value, transpose: bool) -> ir.Value:
-    """Swaps the last two dimensions if `flag` is set; a vector is not changed."""
+    """Swaps the last two dimensions if `transpose` is set; a vector is not changed."""
     rank = rank_of(argument, value)
     dims = known_dims(value)
     if rank == 0 or dims is None:

@@ -92,7 +92,9 @@ def embedding_bag_offsets(
     if default_index is not None and per_sample_weights is not None:
         LAST_BAG_EMPTY.warn(b)
     segments, count = _segments(b, indices, offsets)
-    return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, reduction)
+    known = b.array(offsets)
+    spare = known is None or bool(known[:1].any())  # for what lies before the first bag
+    return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, reduction, spare)
 
 
 @REGISTRY.lowering("EmbeddingSegmentsSum", since=3)
@@ -111,7 +113,12 @@ def embedding_segments_sum(
     if default is not None and (default < 0).any():
         NO_DEFAULT_ROW.warn(b)
     count = b.op("Reshape", b.cast(num_segments, _I64), b.constant([1]))
-    return _segmented(b, table, indices, segment_ids, count, default_index, per_sample_weights, "sum")
+    segments = b.cast(segment_ids, _I64)
+    ids, number = b.array(segment_ids), b.array(num_segments)
+    spare = ids is None or number is None or bool((ids >= number).any())
+    if spare:
+        segments = b.typed(b.op("Min", segments, count), _I64, segment_ids.shape)
+    return _segmented(b, table, indices, segments, count, default_index, per_sample_weights, "sum", spare)
 
 
 @REGISTRY.lowering("SegmentMax", since=16)
@@ -165,7 +172,7 @@ def _rows(b: Builder, table: ir.Value, indices: ir.Value, weights: ir.Value | No
 
 
 def _segments(b: Builder, indices: ir.Value, offsets: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Returns the bag index of each entry, and the number of bags."""
+    """Returns the bag index of each entry, -1 before the first bag, and the number of bags."""
     places = b.op("Unsqueeze", numbers_below(b, b.op("Shape", indices)), b.constant([1]))
     begun = b.op("LessOrEqual", b.cast(offsets, _I64), places)
     bags = b.op("ReduceSum", b.op("Cast", begun, to=int(_I64)), b.constant([1]), keepdims=0)
@@ -182,7 +189,21 @@ def _segmented(
     default_index: ir.Value | None,
     weights: ir.Value | None,
     reduction: Reduction,
+    spare: bool,
 ) -> ir.Value:
+    """Sums or averages the rows of each segment.
+
+    Args:
+        b: The builder.
+        table: [rows, ...].
+        indices: Which row each entry takes.
+        segments: The segment of each entry; with `spare`, -1 or `count` where it belongs to none.
+        count: How many segments there are, a vector of one entry.
+        default_index: The row of segments without entries; None is zeros.
+        weights: Of each entry.
+        reduction: How rows are combined.
+        spare: Whether to sum the entries of no segment in one more, which is left out.
+    """
     if weights is not None and reduction == "mean":
         raise ConversionError("input per_sample_weights is given; reduction mean allows none.")
     if default_index is not None:
@@ -191,10 +212,11 @@ def _segmented(
     inner = dtype_of(rows)
     behind = rank_of(table, "emb_table") - 1
     places = b.op("Unsqueeze", b.cast(segments, _I64), b.constant([-1]))
-    shape = b.op("Concat", count, b.op("Shape", table, start=1), axis=0)
+    room = b.op("Add", count, b.constant([1])) if spare else count
+    shape = b.op("Concat", room, b.op("Shape", table, start=1), axis=0)
     zeros = b.op("Expand", scalar(b, 0, rows), shape)
     total = b.typed(b.op("ScatterND", zeros, places, rows, reduction="add"), inner, None)
-    counts = _counts(b, places, count)
+    counts = _counts(b, places, room)
     if reduction == "mean":
         most = b.typed(b.op("Max", counts, b.constant([1])), _I64, [None])
         total = b.op("Div", total, _behind(b, b.cast(most, inner), behind))
@@ -207,6 +229,8 @@ def _segmented(
         total = compute(
             b, lambda default, y: b.op("Where", empty, default, y), *either, op_types=("Where",), modular=True
         )
+    if spare:
+        total = b.op("Slice", total, b.constant([0]), count, b.constant([0]))
     return b.cast(b.typed(total, inner, None), dtype_of(table))
 
 

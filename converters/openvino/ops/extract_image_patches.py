@@ -11,6 +11,7 @@ from ortconv.converters.openvino.lib.compute_types import compute
 from ortconv.converters.openvino.lib.convolution_window import AUTO_PAD
 from ortconv.converters.openvino.lib.sizes import (
     Size,
+    at_least_zero,
     calculate,
     counted,
     halved,
@@ -49,8 +50,8 @@ def extract_image_patches(
     for size, taps, stride, rate in zip(space, sizes, strides, rates, strict=True):
         reach = (taps - 1) * rate + 1
         if auto_pad == "valid":
-            room = calculate(b, "Sub", size, reach)
-            count = calculate(b, "Add", calculate(b, "Div", room, stride), 1)
+            room = at_least_zero(b, calculate(b, "Add", calculate(b, "Sub", size, reach), stride))
+            count = calculate(b, "Div", room, stride)
             padding: Size = 0
         else:
             count = same_windows(b, size, stride)

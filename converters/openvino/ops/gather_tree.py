@@ -38,4 +38,5 @@ def gather_tree(
     tokens = b.op("Slice", backwards, b.constant([-1]), b.constant([-(2**63)]), b.constant([0]), b.constant([-1]))
     ended = b.op("Cast", b.op("Equal", tokens, end), to=int(_I64))
     over = b.op("Greater", b.op("CumSum", ended, b.constant(0), exclusive=1), b.constant(0))
-    return b.op("Where", over, end, tokens)
+    # A Loop without iterations forgets the sizes of what it stacks.
+    return b.op("Reshape", b.op("Where", over, end, tokens), b.op("Shape", step_ids), allowzero=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import onnx_ir as ir
@@ -16,6 +17,7 @@ from ortconv.converters.openvino.lib.constants import (
     warn_of_no_axes,
 )
 from ortconv.converters.openvino.lib.defaults import warn_of_default
+from ortconv.converters.openvino.lib.sizes import reshaped, sizes_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedTypeError
 from ortconv.graph.builder import Builder, Ints
@@ -162,17 +164,26 @@ def group_normalization(
     behind = b.constant(list(range(1, rank_of(data, "data") - 1)))
 
     def formula(x: ir.Value, scale: ir.Value, bias: ir.Value) -> ir.Value:
-        grouped = b.typed(b.op("Reshape", x, b.constant([0, num_groups, -1])), x.dtype, None)
+        grouped = b.typed(_grouped(b, x, num_groups), x.dtype, None)
         if x.dtype == ir.DataType.FLOAT:
             ones, zeros = (b.filled([num_groups], number, ir.DataType.FLOAT) for number in (1, 0))
             standardized = b.op("InstanceNormalization", grouped, ones, zeros, epsilon=epsilon)
         else:
             standardized = _standardized(b, grouped, b.constant([2]), epsilon, inside=True)
-        normal = b.op("Reshape", standardized, b.op("Shape", x))
+        normal = b.op("Reshape", standardized, b.op("Shape", x), allowzero=1)
         scaled = b.op("Mul", normal, b.op("Unsqueeze", scale, behind))
         return b.op("Add", scaled, b.op("Unsqueeze", bias, behind))
 
     return rounded(b, formula, data, scale, bias, op_types=_KERNELS)
+
+
+def _grouped(b: Builder, x: ir.Value, num_groups: int) -> ir.Value:
+    """Reshapes [N, C, ...] to [N, groups, C * ... / groups]."""
+    batch, *rest = sizes_of(b, x, "data")
+    known = [size for size in rest if isinstance(size, int)]
+    if len(known) < len(rest):
+        return b.op("Reshape", x, b.constant([0, num_groups, -1]))
+    return reshaped(b, x, [batch, num_groups, math.prod(known) // num_groups])
 
 
 @REGISTRY.lowering("GRN")

@@ -8,6 +8,7 @@ from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import FLOATS, compute, require, warn_of_float32_integers
 from ortconv.converters.openvino.lib.constants import normalized
 from ortconv.converters.openvino.lib.defaults import warn_of_default
+from ortconv.converters.openvino.lib.sizes import Size, calculate, reshaped, sizes_of
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder, Ints
@@ -52,10 +53,10 @@ def region_yolo(
         area = b.op("Shape", x, start=2)
         split = b.op("Concat", b.op("Shape", x, end=1), b.constant([regions, entries]), area, axis=0)
         sizes = b.constant([_CENTRE, coords - _CENTRE, 1, classes])
-        parts = b.op("Split", b.op("Reshape", x, split), sizes, outputs=4, axis=2)
+        parts = b.op("Split", b.op("Reshape", x, split, allowzero=1), sizes, outputs=4, axis=2)
         scores = b.op("Softmax", parts[3], axis=2) if do_softmax else b.op("Sigmoid", parts[3])
         joined = [b.op("Sigmoid", parts[0]), parts[1], b.op("Sigmoid", parts[2]), scores]
-        return b.op("Reshape", b.op("Concat", *joined, axis=2), shape)
+        return b.op("Reshape", b.op("Concat", *joined, axis=2), shape, allowzero=1)
 
     value = compute(b, formula, data, op_types=("Sigmoid", "Softmax"))
     if not do_softmax:
@@ -63,9 +64,11 @@ def region_yolo(
     first, last = normalized((axis, end_axis), _RANK, "axis")
     if first > last:
         raise UnsupportedAttributeError("end_axis", end_axis, f"at least axis, {axis}")
-    kept = [b.op("Shape", data, end=first)] if first else []
-    rest = [b.op("Shape", data, start=last + 1)] if last + 1 < _RANK else []
-    return b.op("Reshape", value, b.op("Concat", *kept, b.constant([-1]), *rest, axis=0))
+    sizes = sizes_of(b, data, "data")
+    flat: Size = 1
+    for size in sizes[first : last + 1]:
+        flat = calculate(b, "Mul", flat, size)
+    return reshaped(b, value, [*sizes[:first], flat, *sizes[last + 1 :]])
 
 
 @REGISTRY.lowering("ReorgYolo", since=2)

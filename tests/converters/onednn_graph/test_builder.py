@@ -350,6 +350,7 @@ def test_further_results_and_outputs_in_the_middle() -> None:
         (lambda g, x: g.op("SoftMax", [x], outputs=[g.tensor("y", "f32", [2, 2])] * 2, axis=1), "computed already"),
         (lambda g, x: g.op("ReLU", [onednn.Graph().tensor("y", "f32", [2, 2])]), "'y' is not of this graph"),
         (lambda g, x: g.op("ReLU", [x], outputs=[onednn.Graph().tensor("y", "f32", [2, 2])]), "not of this graph"),
+        (lambda g, x: g.op("Add", [x, None]), "None is not a tensor of this graph"),
         (lambda g, x: g.end(onednn.Graph().tensor("x", "f32", [3])), "'x' is not of this graph"),
         (lambda g, x: g.op("ReLU", [x], axis=1), "ReLU has no attribute axis; allowed: none"),
         (lambda g, x: g.op("Elu", [x]), "lacks its required attributes alpha"),

@@ -63,7 +63,7 @@ TREES = [
                 numbers(n, 2, 3, dtype=I32, low=0, high=2, seed=1).astype(dtype),
                 np.array([n, 2], dtype),
             ]
-            for n in (5, 7)
+            for n in (5, 7, 0)
         ],
     )
     for dtype in ("float32", "int32")

@@ -314,6 +314,14 @@ ROWS += [
     for softmax in (False, True)
     for axis, end in ((1, 3), (0, 3), (1, 2), (2, 3), (1, 1))
 ]
+ROWS.append(
+    Row(
+        "region_yolo of no images",
+        lambda x: opset1.region_yolo(x, 4, 5, 3, True, [0, 1, 2], 1, 3, [1.0, 2.0]),
+        [[numbers(n, 30, 3, 4)] for n in (2, 0)],
+        BOUND,
+    )
+)
 ROWS += [
     Row(
         f"region_yolo {dtype}",

@@ -71,6 +71,41 @@ ROWS += [
 ]
 ROWS += [
     Row(
+        f"embedding_bag_offsets-15 {reduction}, entries before the first bag, default {default}, {kind} offsets",
+        (
+            lambda t, i, reduction=reduction, default=default: opset15.embedding_bag_offsets(
+                t, i, ints(2, 2, 4), *([] if default is None else [np.array(default)]), reduction=reduction
+            )
+        )
+        if kind == "constant"
+        else (
+            lambda t, i, o, reduction=reduction, default=default: opset15.embedding_bag_offsets(
+                t, i, o, *([] if default is None else [np.array(default)]), reduction=reduction
+            )
+        ),
+        [[numbers(6, 2), ints(1, 5, 0, 2, 2), *([ints(2, 2, 4)] if kind == "runtime" else [])]],
+    )
+    for reduction in ("sum", "mean")
+    for default in (None, 3)
+    for kind in ("constant", "runtime")
+]
+ROWS += [
+    Row(
+        f"embedding_segments_sum, ids beyond num_segments, {what}",
+        build,
+        [[numbers(6, 2), ints(1, 5, 0, 2, 2), *more]],
+    )
+    for what, build, more in (
+        ("constant", lambda t, i: opset3.embedding_segments_sum(t, i, ints(0, 0, 1, 3, 4), np.array(3)), []),
+        (
+            "runtime",
+            lambda t, i, s: opset3.embedding_segments_sum(t, i, s, np.array(3), np.array(4)),
+            [ints(0, 0, 1, 3, 4)],
+        ),
+    )
+]
+ROWS += [
+    Row(
         f"embedding_bag_packed-15 {reduction}",
         lambda t, i, reduction=reduction: opset15.embedding_bag_packed(t, i, reduction=reduction),
         [[numbers(6, 2), numbers(n, 3, dtype=I64, low=0, high=5)] for n in (2, 4)],

@@ -125,6 +125,14 @@ ROWS += [
 ]
 
 
+ROWS.append(
+    Row(
+        "group_normalization of no images",
+        lambda x, s, c: opset12.group_normalization(x, s, c, 2, 1e-3),
+        [[numbers(n, 4, 3), *channels()[:2]] for n in (2, 0)],
+        LOOSE,
+    )
+)
 ROWS += [
     Row(
         f"group_normalization of {dtype}",

@@ -99,6 +99,14 @@ PATCHES = [
     for sizes, strides, rates in (((3, 3), (1, 1), (1, 1)), ((2, 3), (2, 3), (1, 1)), ((2, 2), (3, 2), (2, 3)))
 ]
 
+PATCHES.append(
+    Row(
+        "extract_image_patches of images smaller than a patch",
+        lambda x: opset3.extract_image_patches(x, [3, 3], [2, 2], [1, 1], "valid"),
+        [[numbers(1, 2, *space)] for space in ((7, 7), (2, 2), (3, 4))],
+    )
+)
+
 BITS = [
     Row(
         f"{op.__name__} of {dtype}",
@@ -165,6 +173,18 @@ IMAGES += [
 ]
 IMAGES.append(Row("col2im without a batch", lambda x: opset15.col2im(x, ints(4, 4), ints(2, 2)), [[numbers(8, 9)]]))
 
+BLOCKS = [
+    Row(
+        f"{op.__name__} {mode} of {shapes}", lambda x, op=op, mode=mode: op(x, mode, 2), [[numbers(*s)] for s in shapes]
+    )
+    for op, mode, shapes in (
+        (opset1.depth_to_space, "blocks_first", ((1, 16, 2, 2, 2), (1, 16, 0, 2, 2))),
+        (opset1.depth_to_space, "depth_first", ((1, 16, 2), (1, 16, 0))),
+        (opset1.space_to_depth, "depth_first", ((1, 3, 4, 4), (1, 3, 2, 6))),
+        (opset1.space_to_depth, "blocks_first", ((1, 3, 4, 4, 2), (1, 3, 2, 4, 4))),
+    )
+]
+
 EINSUMS = [
     Row(
         f"einsum of {dtype} saturates",
@@ -179,7 +199,7 @@ EINSUMS = [
 EINSUMS += [
     Row(
         f"einsum {equation} of {dtype}",
-        lambda *x, equation=equation: opset7.einsum(list(x), equation),
+        lambda *x, equation=equation: opset7.einsum(list(x), equation.partition(", of")[0]),
         [[numbers(*shape, dtype=dtype, seed=seed) for seed, shape in enumerate(shapes)]],
         bound=16,
     )
@@ -197,6 +217,9 @@ EINSUMS += [
         "abc,cd,def->abef": ((2, 3, 4), (4, 5), (5, 2, 3)),
         "bhwc,hkc->bhwk": ((1, 2, 3, 4), (2, 5, 4)),
         "Ab,bC->CA": ((2, 3), (3, 4)),
+        "...ij,...jk->...ik, of unlike ranks": ((2, 3, 4), (4, 5)),
+        "a...b,c...->ac..., of unlike ranks": ((9, 1, 4, 3), (3, 4)),
+        "a...b,b...->a..., of no axes": ((2, 5, 3), (3,)),
     }.items()
     for dtype in (("float32", "int32") if equation == "ij,jk->ik" else ("float32",))
 ]
