@@ -19,7 +19,7 @@ from ortconv.errors import InputError
 from ortconv.model_io import atomic_write
 from ortconv.model_io.regular_files import open_regular
 
-__all__ = ["read_npy", "read_npz", "write_json", "write_npz"]
+__all__ = ["read_npy", "read_npz", "write_json", "write_npz", "write_text"]
 
 Array = npt.NDArray[Any]
 
@@ -57,8 +57,13 @@ def read_npy(path: pathlib.Path) -> Array:
 
 def write_json(path: pathlib.Path, content: object) -> None:
     """Writes a JSON file."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def write_text(path: pathlib.Path, text: str) -> None:
+    """Writes a text file in UTF-8; names of files that are not UTF-8 have escapes."""
     with atomic_write.whole(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def write_npz(path: pathlib.Path, arrays: Mapping[str, Array]) -> None:

@@ -8,7 +8,6 @@ import click
 
 from ortconv import verification
 from ortconv.cli import feeds, files, options, output, stopping
-from ortconv.model_io import atomic_write
 from ortconv.options import Semantics, Target
 from ortconv.reporting import document, page
 
@@ -70,8 +69,7 @@ def command(
             runs=runs,
             progress=bar,
         )
-        with atomic_write.whole(target_file) as temporary:
-            temporary.write_text(page.render(found.document), encoding="utf-8")
+        files.write_text(target_file, page.render(found.document))
     verdict = _verdict(found)
     output.line(output.plain(source), " -> ", (output.plain(target_file), "bold"), ": ", verdict)
     for error in filter(None, (found.refused, found.failed)):

@@ -286,6 +286,13 @@ class TestConvert:
         nodes = json.loads(pathlib.Path("report.json").read_text())["sources"][0]["nodes"]
         assert [len(node["warnings"]) for node in nodes].count(1) == 3
 
+    def test_names_of_files_that_are_not_utf8_are_escaped_in_reports(self) -> None:
+        source = pathlib.Path(os.fsdecode(b"bad\xff.json"))
+        write(activation(), source)
+        assert run_cli("convert", str(source), "-o", "act.onnx", "--report", "report.json").exit_code == 0
+        (found,) = json.loads(pathlib.Path("report.json").read_text())["sources"]
+        assert str(source) in found.values()
+
     def test_plugin_target_counts_our_nodes(self) -> None:
         write(upsampling(), pathlib.Path("up.json"))
         result = run_cli("convert", "up.json", "--target", "plugin", "--semantics", "runtime", "--opset", "19")
