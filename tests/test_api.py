@@ -141,6 +141,12 @@ def test_shapes_are_sequences_of_integers(sizes: Any) -> None:
         ortconv.convert(backward_data(), shapes={"diff_dst": sizes})
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_shapes_of_any_kind_of_sequence(kind: Any) -> None:
+    model = ortconv.convert(backward_data(), shapes={"diff_dst": kind([1, 4, 4, 2])})
+    assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [1, 4, 4, 2]
+
+
 def test_names_are_texts() -> None:
     with pytest.raises(InputError, match="diff_dst: cannot be renamed to 3; allowed: names that are not used"):
         ortconv.convert(backward_data(), names=cast(Any, {"diff_dst": 3}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -62,13 +62,10 @@ def _check_names(graph: SourceGraph, names: Mapping[str, str]) -> None:
         taken.add(wanted)
 
 
-def _fixed(value: SourceValue, sizes: Sequence[int | None]) -> tuple[Dim, ...]:
-    if (
-        isinstance(sizes, str)
-        or not isinstance(sizes, Sequence)
-        or not all(size is None or _is_integer(size) for size in sizes)
-    ):
-        raise InputError(value.name, f"shape {shown(sizes)} is not a shape; allowed: a sequence of integers and None.")
+def _fixed(value: SourceValue, given: Iterable[int | None]) -> tuple[Dim, ...]:
+    sizes = None if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    if sizes is None or not all(size is None or _is_integer(size) for size in sizes):
+        raise InputError(value.name, f"shape {shown(given)} is not a shape; allowed: a sequence of integers and None.")
     declared: tuple[Dim, ...] = (None,) * len(sizes) if value.shape is None else value.shape
     fits = len(declared) == len(sizes) and all(
         size is None or size == dim or (not isinstance(dim, int) and size >= 0)

@@ -20,6 +20,7 @@ BlockMode = Literal["blocks_first", "depth_first"]
 def depth_to_space(b: Builder, data: ir.Value, /, *, mode: BlockMode = "blocks_first", block_size: int = 1) -> ir.Value:
     """DepthToSpace; Reshape, Transpose, Reshape where the rank is not 4 or the type has no kernel."""
     spatial = _spatial_rank(data, block_size)
+    _require_multiple(data, 1, block_size**spatial)
     if spatial == 2 and data.dtype in KERNELS["DepthToSpace"]:
         order = "DCR" if mode == "blocks_first" else "CRD"
         return b.op("DepthToSpace", data, blocksize=block_size, mode=order)
@@ -42,6 +43,8 @@ def depth_to_space(b: Builder, data: ir.Value, /, *, mode: BlockMode = "blocks_f
 def space_to_depth(b: Builder, data: ir.Value, /, *, mode: BlockMode = "blocks_first", block_size: int = 1) -> ir.Value:
     """SpaceToDepth for blocks_first at rank 4; otherwise Reshape, Transpose, Reshape."""
     spatial = _spatial_rank(data, block_size)
+    for axis in range(2, spatial + 2):
+        _require_multiple(data, axis, block_size)
     if spatial == 2 and mode == "blocks_first" and data.dtype in KERNELS["SpaceToDepth"]:
         return b.op("SpaceToDepth", data, blocksize=block_size)
     batch, depth, *sizes = sizes_of(b, data, "data")
@@ -51,6 +54,12 @@ def space_to_depth(b: Builder, data: ir.Value, /, *, mode: BlockMode = "blocks_f
     front = [*block_axes, 1] if mode == "blocks_first" else [1, *block_axes]
     moved = b.op("Transpose", reshaped(b, data, split), perm=[0, *front, *space_axes])
     return reshaped(b, moved, [batch, calculate(b, "Mul", depth, block_size**spatial), *shrunk])
+
+
+def _require_multiple(data: ir.Value, axis: int, factor: int) -> None:
+    size = None if data.shape is None else data.shape[axis]
+    if isinstance(size, int) and size % factor:
+        raise ShapeError("data", data.shape, f"axis {axis} must have a multiple of {factor} entries.")
 
 
 def _spatial_rank(data: ir.Value, block_size: int) -> int:

@@ -7,7 +7,7 @@ import onnx_ir as ir
 from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import compute, dtype_of, saturated, saturates
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import UnsupportedAttributeError
+from ortconv.errors import ShapeError, UnsupportedAttributeError
 from ortconv.graph.builder import Builder
 from ortconv.model_io.protos import EQUATION
 
@@ -40,16 +40,21 @@ def _explicit(equation: str) -> str:
 def _with_equal_ellipses(b: Builder, inputs: tuple[ir.Value, ...], equation: str) -> tuple[ir.Value, ...]:
     """Puts axes of size 1 before those that shorter ellipses cover; in ONNX all have to cover as many.
 
+    Inputs are not changed where a rank is not known.
+
     Raises:
-        ShapeError: A rank is not known.
+        ShapeError: An input has fewer axes than its term has letters.
     """
     terms = equation.split("->")[0].split(",")
-    if len(terms) != len(inputs) or sum("..." in term for term in terms) < 2:
+    if len(terms) != len(inputs) or any(value.shape is None for value in inputs):
         return inputs
-    covered = [
-        rank_of(value, f"input {number}") - len(term.replace("...", "")) if "..." in term else 0
-        for number, (term, value) in enumerate(zip(terms, inputs, strict=True))
-    ]
+    covered = []
+    for number, (term, value) in enumerate(zip(terms, inputs, strict=True)):
+        letters = len(term.replace("...", ""))
+        own = rank_of(value, f"input {number}") - letters
+        if own < 0:
+            raise ShapeError(f"input {number}", value.shape, f"term {term} needs at least {letters} axes.")
+        covered.append(own if "..." in term else 0)
     return tuple(
         _unsqueezed(b, value, term.index("..."), max(covered) - own) if "..." in term and own < max(covered) else value
         for term, value, own in zip(terms, inputs, covered, strict=True)

@@ -17,9 +17,9 @@ from ortconv.converters.openvino.lib.constants import (
     warn_of_no_axes,
 )
 from ortconv.converters.openvino.lib.defaults import warn_of_default
-from ortconv.converters.openvino.lib.sizes import reshaped, sizes_of
+from ortconv.converters.openvino.lib.sizes import reshaped, size_of, sizes_of
 from ortconv.converters.openvino.registry import REGISTRY
-from ortconv.errors import ShapeError, UnsupportedTypeError
+from ortconv.errors import ShapeError, UnsupportedAttributeError, UnsupportedTypeError
 from ortconv.graph.builder import Builder, Ints
 
 _ONES_WITHOUT_AXES = (2, 3, 4)
@@ -161,6 +161,10 @@ def group_normalization(
 ) -> ir.Value:
     """InstanceNormalization of the groups, between two Reshapes; a formula on float64, which has no kernel."""
     require(data, "data", (*FLOATS, *INTEGERS))
+    channels = size_of(b, data, 1)
+    if num_groups < 1 or (isinstance(channels, int) and channels % num_groups):
+        allowed = f"a divisor of the {channels} channels" if isinstance(channels, int) else "an integer of at least 1"
+        raise UnsupportedAttributeError("num_groups", num_groups, allowed)
     behind = b.constant(list(range(1, rank_of(data, "data") - 1)))
 
     def formula(x: ir.Value, scale: ir.Value, bias: ir.Value) -> ir.Value:

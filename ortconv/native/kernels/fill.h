@@ -36,9 +36,9 @@ inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
   return lies_far(p, element_bytes) && reached < kMostReached;
 }
 
-// Fills memory with a number: with a kernel past the caches, before finish_past_caches().
+// Fills memory with a number: with a kernel past the caches, after which finish_past_caches() is to be called.
 template <class T>
-void fill(T* out, int64_t n, T value, const WriteLinesKernel* past_caches = nullptr) {
+void fill(T* out, int64_t n, T value, const WriteLinesKernel* past_caches) {
   constexpr int64_t kLine = kCacheLine<T>, kLeastLines = 4;
   if (past_caches != nullptr && n >= kLeastLines * kLine) {
     T values[kLine];

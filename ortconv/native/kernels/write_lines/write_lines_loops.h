@@ -1,4 +1,4 @@
-// The loop of the kernels that have vectors.
+// The loop of the kernels.
 #pragma once
 
 #include "kernels/unroll.h"

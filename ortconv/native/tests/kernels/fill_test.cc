@@ -31,7 +31,7 @@ void check(uint64_t bits, const kernels::WriteLinesKernel& kernel) {
         std::fill_n(wanted.begin() + begin, n, value);
         kernels::fill(found.data() + begin, n, value, far ? &kernel : nullptr);
         EXPECT(std::memcmp(found.data(), wanted.data(), found.size() * sizeof(T)) == 0, n, " of ", sizeof(T),
-               " bytes from ", begin, far ? kernel.name : "");
+               " bytes from ", begin, " with ", far ? kernel.name : "ordinary stores");
       }
     }
   }

@@ -16,6 +16,7 @@ from ortconv.options import Options
 
 DATA = SourceValue("data", ir.DataType.FLOAT, (1, 4, 5, 6))
 FLAG = SourceValue("flag", ir.DataType.BOOL, (1, 4, 5, 6))
+
 RANKLESS = SourceValue("rankless", ir.DataType.FLOAT, None)
 LOGITS = SourceValue("logits", ir.DataType.FLOAT, (1, 12))
 SCORES = SourceValue("scores", ir.DataType.FLOAT, (1, 6))
@@ -27,6 +28,10 @@ HUGE = SourceValue("huge", ir.DataType.INT64, (2**62,))
 DETECTION = {"keep_top_k": "4", "nms_threshold": "0.5", "normalized": "true"}
 POOL = {"kernel": "2,2", "strides": "2,2", "pads_begin": "0,0", "pads_end": "0,0", "exclude-pad": "true"}
 SLICE = {"begin_mask": "0", "end_mask": "0"}
+
+
+def data(*shape: int | None) -> SourceValue:
+    return SourceValue(f"data{shape}", ir.DataType.FLOAT, shape)
 
 
 def ints(*values: int) -> SourceValue:
@@ -113,6 +118,23 @@ NODES: Sequence[tuple[str, int, Sequence[SourceValue | None], Mapping[str, str],
     ("Interpolate", 1, [DATA, ints(9, 9)], {"mode": "linear", "axes": "2,3", "pads_begin": "1"}, "than it declares"),
     ("DepthToSpace", 1, [DATA], {"mode": "blocks_first", "block_size": "0"}, "block_size = 0"),
     ("DepthToSpace", 1, [DATA], {"mode": "sideways"}, "mode = 'sideways'"),
+    ("DepthToSpace", 1, [data(None, 10, 2, 2, 2)], {"block_size": "2"}, "axis 1 must have a multiple of 8 entries"),
+    ("SpaceToDepth", 1, [data(None, 3, 5, 4)], {"block_size": "2"}, "axis 2 must have a multiple of 2 entries"),
+    ("Einsum", 7, [data(3), data(3, 4)], {"equation": "...ij,...jk"}, "term ...ij needs at least 2 axes"),
+    (
+        "GroupNormalization",
+        12,
+        [data(None, 5, 1), floats(*range(5)), floats(*range(5))],
+        {"num_groups": "2", "epsilon": "1"},
+        "num_groups = 2 is not supported; allowed: a divisor of the 5 channels",
+    ),
+    (
+        "GroupNormalization",
+        12,
+        [data(None, None), floats(1), floats(1)],
+        {"num_groups": "0", "epsilon": "1"},
+        "num_groups = 0 is not supported; allowed: an integer of at least 1",
+    ),
     ("Clamp", 1, [DATA], {"min": "nan", "max": "1"}, "min = 'nan'"),
     ("Clamp", 1, [DATA], {"min": "2", "max": "1"}, "at most max"),
     ("Clamp", 1, [FLAG], {"min": "0", "max": "1"}, "data has type boolean"),
