@@ -14,7 +14,7 @@ from ortconv.converters.openvino.lib.broadcasting import rank_of
 from ortconv.converters.openvino.lib.compute_types import name as type_name
 from ortconv.converters.openvino.lib.constants import as_scalar, known_ints, normalized
 from ortconv.converters.openvino.lib.loops import iteration
-from ortconv.converters.openvino.plugin_bugs.slicing import NEGATIVE_SLICE_AXIS
+from ortconv.converters.openvino.plugin_bugs.slicing import NEGATIVE_SLICE_AXIS, STATE_IN_A_SLICE, may_lie_in_a_slice
 from ortconv.converters.openvino.reader.bodies import Branch, BranchNode, IterationNode, Port, Slice
 from ortconv.converters.openvino.registry import REGISTRY
 from ortconv.errors import ConversionError, ShapeError
@@ -132,6 +132,9 @@ def _iterate(
         _require_type(node.body.inputs[port.inner], inputs[port.outer])
     sources = {port.inner: port for port in node.into}
     sliced = [port for port in node.into if port.slice]
+    slices = {node.body.inputs[port.inner] for port in sliced}
+    if any(may_lie_in_a_slice(node.body.outputs[result].value, node.body, slices) for result, _ in node.back_edges):
+        STATE_IN_A_SLICE.warn(b)
     counts = {port: _count(b, inputs[port.outer], port) for port in sliced}
     if trips is None and sliced:
         trips = counts[sliced[0]]
