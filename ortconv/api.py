@@ -66,8 +66,8 @@ class Conversion:
         model: The ONNX model, checked.
         steps: What became of each source node, in order.
         notes: What there is to say about the source as a whole.
-        saturating: How many nodes multiply bytes in sums that saturate on x86-64 CPUs without VNNI, unless the session
-            config entry ``session.x64quantprecision`` is "1"; with the native library registered it is.
+        saturating: How many nodes multiply 8-bit integers in sums that saturate on x86-64 CPUs without VNNI, unless the
+            session config entry ``session.x64quantprecision`` is "1"; with the native library registered it is.
     """
 
     source: str
@@ -275,7 +275,7 @@ def convert(
             that ONNX Runtime folds when it loads the model; "f32" widens them in the file.
         tensors: Data for tensors that the source names but does not hold (oneDNN constants), by id or name.
         random_constants: Seed of random data for the constants that `tensors` lacks; by default they are inputs.
-        shapes: Sizes to fix, a shape for each input by name; None stands for a size that stays open.
+        shapes: Sizes to fix, a shape for each input by name; None stands for a size that stays dynamic.
         names: New names for inputs, by name.
 
     Returns:

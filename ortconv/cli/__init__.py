@@ -112,4 +112,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # Names may hold what the terminal cannot show.
     # onnx_ir imports SymPy, which takes longer than all else, for arithmetic with symbolic dimensions.
     defer("sympy", "onnx_ir._symbolic_shapes")
-    cli(prog_name="ortconv")
+    try:
+        cli(prog_name="ortconv")
+    except OSError as error:  # of what click prints before a command begins, as --help
+        sys.exit(output.failure(error))

@@ -171,9 +171,9 @@ def _convert(job: Job, progress: str, how: Mapping[str, Any]) -> tuple[conversio
         output.warning(text)
     if done.saturating and saturate():
         output.warning(
-            f"{job.source}: {output.count(done.saturating, 'product')} of bytes: on this CPU, as on all of x86-64 "
-            "without VNNI, sums of ONNX Runtime saturate, unless session.x64quantprecision is 1 among the session's "
-            "config entries; with our library registered, it is"
+            f"{job.source}: {output.count(done.saturating, 'product')} of 8-bit integers: on this CPU, as on all of "
+            "x86-64 without VNNI, sums of ONNX Runtime saturate, unless session.x64quantprecision is 1 among the "
+            "session's config entries; with our library registered, it is"
         )
     return conversion_report.converted(job.source, job.target, done), Text(_summary(done), "green")
 

@@ -156,7 +156,7 @@ def parse_shapes(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, tup
 
 
 def parse_open_shapes(texts: Iterable[str], inputs: Sequence[Input]) -> dict[str, tuple[int | None, ...]]:
-    """Parses what ``--shape`` says where "?" stands for a size that stays open, which becomes None.
+    """Parses what ``--shape`` says where "?" stands for a size that stays dynamic, which becomes None.
 
     Raises: see `parse_shapes`.
     """
@@ -177,20 +177,20 @@ def _size(text: str, size: str) -> int:
 
 
 def tell_chosen(
-    chosen: Mapping[str, Sequence[int]], inputs: Sequence[Input], advice: str = "--shape gives others"
+    chosen: Mapping[str, Sequence[int]], inputs: Sequence[Input], advice: str = "--shape sets others"
 ) -> None:
-    """Prints one line on the shapes that were chosen where a model leaves sizes open, with what one may do about it."""
+    """Prints one line on the shapes that were chosen for dynamic sizes, with what one may do about it."""
     if not chosen:
         return
     open_inputs = [each for each in inputs if each.name in chosen]
     rules = ["1 for batches"] * any(each.shape and not isinstance(each.shape[0], int) for each in open_inputs)
     rules += ["empty caches"] * any(0 in chosen[each.name] for each in open_inputs if each.state is not None)
     rest = [dim for each in open_inputs if each.state is None for dim in (each.shape or ())[1:]]
-    rules += ["the least accepted elsewhere"] * any(not isinstance(dim, int) for dim in rest)
+    rules += ["otherwise the least that the model accepts"] * any(not isinstance(dim, int) for dim in rest)
     names = [output.plain(name) for name in chosen]
     if len(names) > _LISTED:
         names[_LISTED:] = [f"{len(names) - _LISTED} more"]
-    output.line(f"sizes left open in {', '.join(names)}: {', '.join(rules)}; {advice}")
+    output.line(f"dynamic sizes of {', '.join(names)}: {', '.join(rules)}; {advice}")
     output.line()
 
 

@@ -35,7 +35,18 @@ __all__ = [
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-SOURCE = click.Path(path_type=pathlib.Path)
+
+class _Source(click.Path):
+    """A path; the empty one, which stands for the current directory elsewhere, is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the path."""
+        if value == "":
+            self.fail("the name of the file is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+SOURCE = _Source(path_type=pathlib.Path)
 """A file that is read: one that is missing is a failure of that file (exit 1), not wrong usage."""
 
 
@@ -147,7 +158,7 @@ def provider_names(given: tuple[str, ...], *, tf32: bool = False) -> list[str]:
         if name.casefold() not in short:
             problem = f"--provider: {name} is not available; available: {', '.join(available)}."
             raise click.UsageError(f"{problem} {cuda.INSTALLATION}" if name.casefold() in _CUDA else problem)
-    names = [short[name.casefold()] for name in given] or ["CPUExecutionProvider"]
+    names = list(dict.fromkeys(short[name.casefold()] for name in given)) or ["CPUExecutionProvider"]
     if tf32 and cuda.PROVIDER not in names:
         raise click.UsageError("--tf32 needs --provider cuda.")
     return names

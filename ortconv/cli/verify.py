@@ -144,8 +144,8 @@ def _print(found: Verification, layers: bool, declared: Sequence[Input]) -> None
         output.line((f"not run: {_BACKENDS[backend]} ({output.plain(reason)})", "dim"))
     if found.saturates:
         output.warning(
-            "sums of products of bytes saturate on this CPU: in OpenVINO's int8 kernels, and in ONNX Runtime unless "
-            "session.x64quantprecision is 1 among a session's config entries, as it was here"
+            "sums of products of 8-bit integers saturate on this CPU: in OpenVINO's int8 kernels, and in ONNX Runtime "
+            "unless session.x64quantprecision is 1 among a session's config entries, as it was here"
         )
     output.line()
     _conclude(found)

@@ -37,7 +37,7 @@ __all__ = ["Analysis", "Verification", "declared_inputs", "verify"]
 _SEMANTICS_KEY = "ortconv.semantics"
 _QUANTIZERS = {"FakeQuantize", "FakeConvert"}
 _OF_BYTES = {"MatMulInteger", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}
-"""Ops of models in which ONNX Runtime multiplies bytes."""
+"""Ops of models in which ONNX Runtime multiplies 8-bit integers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Verification:
             computes something else: differences are expected there.
         vacuous: Whether the outputs agree and say nothing, as each is empty or the same for other data: the analysis
             decides.
-        saturates: Whether products of bytes saturate on this CPU and the model has some: in OpenVINO, and in sessions
-            of ONNX Runtime that do not set ``session.x64quantprecision``, which those that ran here did.
+        saturates: Whether products of 8-bit integers saturate on this CPU and the model has some: in OpenVINO, and in
+            sessions of ONNX Runtime that do not set ``session.x64quantprecision``, which those that ran here did.
     """
 
     source: str
@@ -155,7 +155,7 @@ def verify(
         target: Of the conversion.
         tensors: As in `ortconv.convert`.
         data: Data by input name; other inputs get random data.
-        shapes: Shapes of random data by input name, for inputs with open dims; see `Verification.chosen` for others.
+        shapes: Shapes of random data by input name, for dynamic inputs; see `Verification.chosen` for others.
         seed: Of the random data.
         tolerance: Relative error up to which elements agree. By default integers must be equal, and floats as close as
             the types of the intermediate results allow. A tenth of it is what rounding may do to a number.

@@ -146,6 +146,19 @@ class TestProgram:
         assert (done.returncode, done.stderr) == (0, "")
         assert (tmp_path / "act.onnx").is_file()
 
+    @pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="needs the device of Linux that is always full")
+    @pytest.mark.parametrize("arguments", [("ops",), ("--version",), ("convert", "--help")])
+    def test_full_disk_is_one_line(self, arguments: tuple[str, ...]) -> None:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", "ortconv", *arguments],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
+
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
 class TestTerminal:

@@ -200,7 +200,9 @@ class TestRun:
         assert result.exit_code == 1
         assert result.stderr.startswith("error: ORTCONV_LIBRARY is 'missing.so'")
 
-    @pytest.mark.parametrize("option", [("--no-plugin",), ("--backend", "python"), ("--provider", "cpu")])
+    @pytest.mark.parametrize(
+        "option", [("--no-plugin",), ("--backend", "python"), ("--provider", "cpu", "--provider", "CPU")]
+    )
     def test_every_backend_runs_our_nodes(self, option: tuple[str, ...]) -> None:
         if "python" in option:
             pytest.importorskip("onnxruntime_extensions", reason="the Python ops need onnxruntime-extensions")

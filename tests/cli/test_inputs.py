@@ -56,17 +56,17 @@ class TestOpenSizes:
         result = run_cli("run", images(padding), "--no-plugin")
         assert result.exit_code == 0, result.stderr
         assert shapes(result.stdout) == {"image": [1, 3, least, least]}
-        line = "sizes left open in image: 1 for batches, the least accepted elsewhere; --shape gives others"
+        line = "dynamic sizes of image: 1 for batches, otherwise the least that the model accepts; --shape sets others"
         assert result.stdout.splitlines()[0] == line
 
     def test_shape_rules_and_says_nothing(self) -> None:
         result = run_cli("run", images(0), "--no-plugin", "--shape", "image=2x3x9x8")
         assert shapes(result.stdout) == {"image": [2, 3, 9, 8]}
-        assert "left open" not in result.stdout
+        assert "dynamic sizes" not in result.stdout
 
     def test_bench_chooses_too(self) -> None:
         result = run_cli("bench", images(0), "--rounds", "1", "--seconds", "0.001")
-        assert "sizes left open in image: 1 for batches, the least" in result.stdout
+        assert "dynamic sizes of image: 1 for batches, otherwise the least" in result.stdout
         assert shapes(result.stdout) == {"image": [1, 3, 7, 7]}
 
     @pytest.mark.parametrize("block", [12, 24, 32])
@@ -148,7 +148,7 @@ class TestStates:
         result = run_cli("run", cached(), "--no-plugin", "--output", "after.npz")
         assert result.exit_code == 0, result.stderr
         assert shapes(result.stdout) == {"x": [1, 8], "past_key": [1, 2, 0, 4], "past_value": [1, 2, 0, 4]}
-        assert "sizes left open in x, past_key, past_value: 1 for batches, empty caches; --shape" in result.stdout
+        assert "dynamic sizes of x, past_key, past_value: 1 for batches, empty caches; --shape" in result.stdout
 
     def test_metadata_of_others_is_no_error(self) -> None:
         for text in ("", "[", "[1]", '{"a": 1}', "null", '[{"input": 3}]'):

@@ -73,6 +73,7 @@ class TestFolder:
             (("empty", "-o", "out"), 1, "empty: is a folder without sources"),
             (("in", "-o", "in/act.json"), 2, "'in/act.json' is a file"),
             (("in", "in", "-o", "out"), 2, "all would be written to act.onnx"),
+            (("in", ""), 2, "the name of the file is empty"),
             (("in", "--shape", "x=1x2x3"), 2, "--shape and --input are for one source, and there are 2"),
         ],
     )

@@ -219,8 +219,8 @@ def _require_type(declared: SourceValue, given: ir.Value) -> None:
 def _sliced_axis(b: Builder, port: Port, value: ir.Value, input: str) -> tuple[int, Slice, int]:
     """Returns the axis and the slice rule of a tensor, and the number of remaining elements.
 
-    The page lets parts begin and end anywhere; OpenVINO's CPU plugin begins at an end of the tensor, whatever start is,
-    and start and end say how many parts there are.
+    The specification lets parts begin and end anywhere; OpenVINO's CPU plugin begins at an end of the tensor, whatever
+    start is, and start and end say how many parts there are.
     """
     rule = port.slice
     assert rule is not None

@@ -114,9 +114,9 @@ def _to_shape(
 def _begin_rules(auto_pad: AutoPadName, begin: Ints) -> tuple[tuple[AutoPad, Ints], tuple[AutoPad, Ints]]:
     """Returns how output_shape places the padding by the specification and in the CPU plugin.
 
-    The page halves the total and puts the odd element at the begin under same_upper, at the end otherwise. The plugin
-    does so for same_upper and same_lower only: explicit keeps pads_begin, valid has none. (OpenVINO's Python function
-    for the grouped op leaves pads_begin out where an output_shape is given; a file may state it.)
+    The specification halves the total and puts the odd element at the begin under same_upper, at the end otherwise.
+    The plugin does so for same_upper and same_lower only: explicit keeps pads_begin, valid has none. (OpenVINO's Python
+    function for the grouped op leaves pads_begin out where an output_shape is given; a file may state it.)
     """
     zeros = (0,) * len(begin)
     if auto_pad == "same_upper":

@@ -208,7 +208,7 @@ def test_convert_warns(saturates: bool, tmp_path: pathlib.Path, monkeypatch: pyt
     assert result.exit_code == 0
     lines = result.stderr.splitlines()
     assert len(lines) == int(saturates)
-    assert all(": 1 product of bytes: on this CPU, as on all of x86-64 without VNNI" in line for line in lines)
+    assert all(": 1 product of 8-bit integers: on this CPU, as on all of x86-64 without VNNI" in line for line in lines)
 
 
 @pytest.mark.parametrize("rounds", [False, True])
@@ -219,7 +219,7 @@ def test_verify_tells(saturates: bool, rounds: bool, tmp_path: pathlib.Path, mon
     openvino.save_model(model_of(layer, [[numbers(*IMAGE)]]), tmp_path / "model.xml", compress_to_fp16=False)
     result = run_cli("verify", tmp_path / "model.xml", "--json", tmp_path / "found.json")
     assert result.exit_code == 0
-    assert ("products of bytes saturate on this CPU" in result.stderr) == (saturates and rounds)
+    assert ("products of 8-bit integers saturate on this CPU" in result.stderr) == (saturates and rounds)
     assert json.loads((tmp_path / "found.json").read_text())["saturates"] == (saturates and rounds)
 
 
