@@ -68,6 +68,7 @@ class Op:
         outputs: Output tensors in the order of the op's specification.
         attributes: Attribute name -> value; unset attributes are absent.
         notes: Remarks of the reader about the op.
+        warnings: What the reader ignores of it.
     """
 
     id: int
@@ -77,6 +78,7 @@ class Op:
     outputs: tuple[Tensor, ...]
     attributes: Mapping[str, Attribute]
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class Graph:

@@ -90,7 +90,7 @@ def _tensors(ops: Sequence[Place], names: Mapping[int, str]) -> tuple[dict[int, 
     """Reads the tensors of all operations; every operation describes its inputs and outputs.
 
     Returns:
-        The tensors by id, and by JSON pointer a note for each input whose sizes contradict the producer's.
+        The tensors by id, and by JSON pointer a warning for each input whose sizes contradict the producer's.
     """
     inputs = [place for op in ops for place in op.field("inputs").items()]
     outputs = [place for op in ops for place in op.field("outputs").items()]
@@ -151,19 +151,20 @@ def _op(place: Place, tensors: dict[int, Tensor], doubts: Mapping[str, str]) -> 
             allowed = ", ".join(schema.outputs) or "none"
             place.field("outputs").fail(f"has {len(outputs)} tensors; allowed for {kind}: {allowed}.")
     notes = [] if kind == written else [f"{written} is {kind} today"]
-    notes += [doubts[tensor.pointer] for tensor in place.field("inputs").items() if tensor.pointer in doubts]
+    warnings = [doubts[tensor.pointer] for tensor in place.field("inputs").items() if tensor.pointer in doubts]
     return Op(
         place.field("id").integer(_IDS),
         kind,
         name.text() if name else "",
         inputs,
         outputs,
-        _attributes(kind, attributes, notes) if attributes else {},
+        _attributes(kind, attributes, notes, warnings) if attributes else {},
         tuple(notes),
+        tuple(warnings),
     )
 
 
-def _attributes(kind: str, place: Place, notes: list[str]) -> dict[str, Attribute]:
+def _attributes(kind: str, place: Place, notes: list[str], warnings: list[str]) -> dict[str, Attribute]:
     attributes: dict[str, Attribute] = {}
     for name, attribute in place.fields():
         type_place, value_place = attribute.field("type"), attribute.field("value")
@@ -185,7 +186,7 @@ def _attributes(kind: str, place: Place, notes: list[str]) -> dict[str, Attribut
         except ValueError as error:
             value_place.fail(f"{error}.")
         if kind in KINDS and not known:
-            notes.append(f"attribute {name} = {shown(value)} is ignored: {kind} has none of that name")
+            warnings.append(f"attribute {name} = {shown(value)} is ignored: {kind} has none of that name")
         elif not (known and is_unset(kind, name, checked)):
             attributes[name] = checked
     return attributes

@@ -89,6 +89,7 @@ def _node(path: str, op: Op, values: dict[int, SourceValue], links: Links) -> So
         outputs=tuple(values[tensor.id] for tensor in op.outputs),
         attributes=op.attributes,
         notes=op.notes,
+        warnings=op.warnings,
         links=links,
     )
 

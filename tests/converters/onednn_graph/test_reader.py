@@ -205,18 +205,20 @@ def test_the_op_that_computes_a_tensor_knows_its_sizes_best(tmp_path: pathlib.Pa
     )
     producer, consumer = read(tmp_path, document).nodes
     assert producer.outputs[0].shape == (1, 3, 2)
-    assert producer.notes == ()
-    assert consumer.notes == (
+    assert producer.warnings == ()
+    assert consumer.warnings == (
         "input 1 is said to have shape [1, 1, 2]; the operation that computes it says [1, 3, 2], which counts",
     )
 
 
-def test_attributes_that_a_kind_does_not_have_are_noted_and_ignored(tmp_path: pathlib.Path) -> None:
+def test_attributes_that_a_kind_does_not_have_are_ignored_with_a_warning(tmp_path: pathlib.Path) -> None:
     document = graph(op(0, "ReLU", [tensor(0)], [tensor(1)], {"slope": ("f32", 1), "partition_id": ("string", "7")}))
     node = read(tmp_path, document).nodes[0]
     assert node.attributes == {}
-    assert node.notes == ("attribute slope = 1 is ignored: ReLU has none of that name", "partition_id is 7")
-    assert ortconv.conversion(tmp_path / "model.json").steps[0].notes == list(node.notes)
+    assert node.warnings == ("attribute slope = 1 is ignored: ReLU has none of that name",)
+    assert node.notes == ("partition_id is 7",)
+    step = ortconv.conversion(tmp_path / "model.json").steps[0]
+    assert (step.warnings, step.notes) == (list(node.warnings), list(node.notes))
 
 
 @pytest.mark.parametrize("kind", ["AbsBackprop", "BiasAddBackprop", "SigmoidBackprop"])
