@@ -10,12 +10,17 @@
 
 namespace ortconv::kernels {
 
+// Of dst.
+inline double dst_bytes(const ConvProblem& p, size_t element_bytes) {
+  double bytes = static_cast<double>(element_bytes) * static_cast<double>(p.mb) * static_cast<double>(p.oc);
+  for (int a = 0; a < p.ndims; ++a) bytes *= static_cast<double>(p.dst_size[a]);
+  return bytes;
+}
+
 // Whether dst is too large for the caches.
 inline bool lies_far(const ConvProblem& p, size_t element_bytes) {
   constexpr double kFarBytes = 24 << 20;
-  double bytes = static_cast<double>(element_bytes) * static_cast<double>(p.mb) * static_cast<double>(p.oc);
-  for (int a = 0; a < p.ndims; ++a) bytes *= static_cast<double>(p.dst_size[a]);
-  return bytes > kFarBytes;
+  return dst_bytes(p, element_bytes) > kFarBytes;
 }
 
 // The share of what taps reach along an axis: of positions, or on the last axis of cache lines.
@@ -27,13 +32,17 @@ inline double reached_share(const ConvProblem& p, int a, size_t element_bytes) {
   return std::min(1.0, of_window / static_cast<double>(p.stride[a]));
 }
 
-// Whether dst is too large for the caches, and most of its cache lines are reached by no tap: these are best written
-// past the caches.
-inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
+// Whether most cache lines of dst are reached by no tap.
+inline bool is_mostly_gaps(const ConvProblem& p, size_t element_bytes) {
   constexpr double kMostReached = 0.5;
   double reached = 1;
   for (int a = 0; a < p.ndims; ++a) reached *= reached_share(p, a, element_bytes);
-  return lies_far(p, element_bytes) && reached < kMostReached;
+  return reached < kMostReached;
+}
+
+// Whether that is so and dst is too large for the caches: gaps are best written past them.
+inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
+  return lies_far(p, element_bytes) && is_mostly_gaps(p, element_bytes);
 }
 
 // Fills memory with a number: with a kernel past the caches, after which finish_past_caches() is to be called.

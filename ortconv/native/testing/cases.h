@@ -202,20 +202,38 @@ struct Tap {
   int64_t src, wei;
 };
 
-// Every tap of output y, found once for all channels.
-inline std::vector<Tap> taps_of(const ConvProblem& p, kernels::Op op, const std::vector<int64_t>& y) {
-  std::vector<Tap> taps;
-  std::vector<int64_t> k(p.ndims), x(p.ndims);
-  do {
-    bool inside = true;
-    for (int i = 0; i < p.ndims; ++i) {
-      x[i] = source_position(p, op, i, y[i], k[i]);
-      inside = inside && x[i] >= 0;
+// Finds every tap of one output position after the other, once for all channels.
+class TapFinder {
+ public:
+  TapFinder(const ConvProblem& p, kernels::Op op) : p_(p), op_(op), y_(p.ndims, -1), taps_(p.ndims + 1) {
+    taps_[0] = {{0, 0}};
+  }
+
+  const std::vector<Tap>& taps_of(const std::vector<int64_t>& y) {
+    int axis = 0;  // the first that differs from those of the position before
+    while (axis < p_.ndims && y[axis] == y_[axis]) ++axis;
+    for (; axis < p_.ndims; ++axis) {
+      y_[axis] = y[axis];
+      on_axis_.clear();
+      for (int64_t k = 0; k < p_.ker[axis]; ++k) {
+        const int64_t x = source_position(p_, op_, axis, y[axis], k);
+        if (x >= 0) on_axis_.push_back({x * p_.src_x[axis], k * p_.wei_x[axis]});
+      }
+      taps_[axis + 1].clear();
+      for (const Tap& before : taps_[axis]) {
+        for (const Tap& here : on_axis_) taps_[axis + 1].push_back({before.src + here.src, before.wei + here.wei});
+      }
     }
-    if (inside) taps.push_back({offset(x, p.src_x), offset(k, p.wei_x)});
-  } while (next(&k, p.ker));
-  return taps;
-}
+    return taps_.back();
+  }
+
+ private:
+  const ConvProblem& p_;
+  const kernels::Op op_;
+  std::vector<int64_t> y_;              // the position before
+  std::vector<std::vector<Tap>> taps_;  // of so many axes, the first ones
+  std::vector<Tap> on_axis_;
+};
 
 // Elements of dst. Sizes beside one that is zero may multiply to more than int64 holds.
 inline int64_t count_of_dst(const ConvProblem& p) {
@@ -232,8 +250,9 @@ std::vector<T> oracle(const ConvProblem& p, kernels::Op op, const T* src, const 
   std::vector<T> dst(count_of_dst(p));
   if (dst.empty()) return dst;
   std::vector<int64_t> y(p.ndims);
+  TapFinder finder(p, op);
   do {
-    const std::vector<Tap> taps = taps_of(p, op, y);
+    const std::vector<Tap>& taps = finder.taps_of(y);
     for (int64_t n = 0; n < p.mb; ++n) {
       for (int64_t oc = 0; oc < p.oc; ++oc) {
         const int64_t group = oc / ocg;

@@ -145,9 +145,11 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   takes_steps = measure_dst(p);
   lies_far = kernels::lies_far(p, size_of(plan.dtype));
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
-  // Lines are filled just before sums are written to them, which is better from a cache unless these are few.
-  constexpr double kFewReached = 0.15;
-  line_gaps_lie_far = lies_far && reached_share(p, p.ndims - 1, size_of(plan.dtype)) < kFewReached;
+  // Lines with gaps would be written twice.
+  constexpr double kFarLinesWithGaps = 16 << 20;
+  const bool far_lines = axis[ndims - 1].has_gaps() && !is_mostly_gaps(p, size_of(plan.dtype)) &&
+                         dst_bytes(p, size_of(plan.dtype)) > kFarLinesWithGaps;
+  stages_lines = lies_far || far_lines;
   constexpr int64_t kFewSlots = 8;
   in_steps = takes_steps && (prefers_steps(plan.arch) || (gaps_lie_far && axis[ndims - 1].slots <= kFewSlots));
   if (in_steps) crop(plan);
@@ -362,8 +364,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);
     repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));
-    phases = slice.add<const Cell*>(kMostPhases);
-    staged = slice.add<T>(writes_past_caches() ? kNearRows * kExpandWidth + kCacheLine<T> : 0);
+    const int64_t most_staged = writes_past_caches() ? kNearRows * kExpandWidth : stages_lines ? kStaged : 0;
+    staged = slice.add<T>(most_staged + kCacheLine<T>);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });
 }
@@ -401,7 +403,7 @@ bool Geometry::prefers_steps(const ArchFlags& arch) const {
   const int64_t few = quick && last.slots <= kFewSlots ? kFewInterleaved : kLeastInterleaved;
   const bool any = (last.slots == 1 && !sparse) || (crops && last.slots <= kFewSlots);
   // From so many positions on, sums among gaps take less time when they are written one by one.
-  const int64_t few_sparse = last.slots < kLeastInRun ? 6 : 256;
+  const int64_t few_sparse = last.slots < kLeastInRun || stages_lines ? 6 : 256;
   if (!any && last.j_count >= (sparse ? few_sparse : few)) return false;
   return std::any_of(axis, axis + ndims, [](const Axis& a) { return a.stride > 1; });
 }

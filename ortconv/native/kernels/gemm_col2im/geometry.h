@@ -24,6 +24,8 @@ constexpr size_t kMostCopies = 32;
 constexpr int64_t kLeastRows = 48;
 // Positions of a row of src: longer runs come from memory no faster.
 constexpr int64_t kLongRun = 256;
+// Numbers that are put together before they are written past the caches.
+constexpr int64_t kStaged = 4096;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
@@ -90,7 +92,7 @@ struct Geometry {
   bool has_gaps;                       // there are positions of dst that no tap reaches
   int64_t most_phases_in_gaps;         // zeros among them, that are interleaved
   bool lies_far, gaps_lie_far;         // dst, see kernels/fill.h
-  bool line_gaps_lie_far;              // the same of lines along the last axis that taps reach
+  bool stages_lines;                   // of dst in a cache, and writes them past the others
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
@@ -109,7 +111,7 @@ struct Geometry {
   // Byte offsets into the scratch: src in floats, packed weights, products of all tiles of an item, if they are shared,
   // then slices, one per thread. In a slice:
   size_t widened, packed, shared_products, slices, slice_bytes;
-  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, phases, staged;
+  size_t segments, rows, shifts, src, products, transposed, totals, sums, rounded, bias, gap, repeated, staged;
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
   int64_t num_slices(int threads) const;

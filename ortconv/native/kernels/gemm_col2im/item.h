@@ -17,6 +17,12 @@ struct Part {
   int64_t x_begin, x_count;  // positions of the first axis that reach the slab
 };
 
+// Positions of dst of a part.
+inline int64_t dst_length(const Geometry& geo, const Part& part, int a) {
+  const Axis& axis = geo.axis[a];
+  return a > 0 ? axis.dst_size : axis.dst_of(part.j_begin + part.j_count) - axis.dst_of(part.j_begin);
+}
+
 struct Held;
 struct TileLists;
 

@@ -182,6 +182,34 @@ TEST(results_beyond_the_caches) {
                                DataType::kFloat16);
 }
 
+TEST(lines_beyond_the_caches) {
+  CaseMaker maker(39);
+  const Sizes dense{{1, 2, 230, 221}, {2, 9, 4, 4}, {4, 4}, {1, 1}, {1, 2, 1, 1}};
+  const Sizes sizes[] = {
+      dense,
+      // gaps that are interleaved, or lie between runs, single slots and lines of several positions
+      {{1, 1, 260, 400}, {1, 2, 2, 2}, {4, 8}, {1, 1}, {0, 1, 0, 0}},
+      {{1, 1, 900, 100}, {1, 3, 2, 10}, {2, 12}, {1, 1}, {0, 3, 0, 0}},
+      {{1, 3, 30000}, {3, 9, 4}, {24}, {5}, {2, 0}},
+      {{1, 2, 330, 600}, {2, 11, 2, 2}, {3, 1}, {1, 1}, {0, 0, 1, 0}},
+      // slots in order without gaps
+      {{1, 2, 70, 90}, {2, 10, 12, 12}, {12, 12}, {1, 1}, {0, 5, 0, 1}},
+  };
+  bool bias = false;
+  for (const Sizes& each : sizes) {
+    Case c = case_of(each);
+    c.bias = bias = !bias;
+    if (bias) c.attributes.activation = {0.25f, -60.0f, 90.0f};
+    test::check<Family, float>(maker, c, DataType::kFloat);
+  }
+  test::check<Family, double>(maker, case_of(dense), DataType::kDouble);
+  test::check<Family, Float16>(maker, case_of({{1, 1, 340, 310}, {1, 9, 4, 4}, {4, 4}, {1, 1}, {0, 0, 0, 0}}),
+                               DataType::kFloat16);
+  test::check<Family, Bfloat16>(maker, case_of({{1, 1, 260, 405}, {1, 4, 2, 2}, {4, 8}, {1, 1}, {0, 0, 0, 0}}),
+                                DataType::kBfloat16);
+  test::check_threads<Family>(case_of(dense));
+}
+
 TEST(threads_do_not_change_a_sum) {
   for (const Sizes& sizes : kSizes) test::check_threads<Family>(case_of(sizes));
 }
