@@ -2,17 +2,12 @@
 
 namespace ortconv::kernels::gemm_col2im {
 
-DstLines::DstLines(const Geometry& geo, const Part& part) : geo_(geo), part_(part) {
+DstLines::DstLines(const Geometry& geo, const Part& part) : geo_(geo), part_(part), last_(geo.line) {
   int64_t slots = geo.slot_size, j = geo.j_step;
   for (int a = geo.ndims - 1; a >= 0; --a) {
     slot_stride_[a] = slots, j_stride_[a] = j;
     slots *= geo.axis[a].slots, j *= geo.axis[a].j_count;
   }
-  last_ = geo.ndims - 1, unit_ = 1;
-  while (last_ > 0 && geo.axis[last_].stride == 1 && geo.axis[last_].dst_x == unit_) {
-    unit_ *= geo.axis[last_--].dst_size;
-  }
-  if (geo.axis[last_].dst_x != unit_ && unit_ > 1) last_ = geo.ndims - 1, unit_ = 1;
 }
 
 void DstLines::list_slots(int along) {

@@ -22,11 +22,6 @@ class DstLines {
  public:
   DstLines(const Geometry& geo, const Part& part);
 
-  // The axis of the lines that are next to each other in dst, as far as any are. The axes after it have no strides:
-  // their positions, so many, go together.
-  int last() const { return last_; }
-  int64_t unit() const { return unit_; }
-
   // Positions of dst and j of the part.
   int64_t length(int a) const { return dst_length(geo_, part_, a); }
   int64_t j_count(int a) const { return a == 0 ? part_.j_count : geo_.axis[a].j_count; }
@@ -57,8 +52,7 @@ class DstLines {
   const Geometry& geo_;
   const Part& part_;
   int64_t slot_stride_[kMaxAxes], j_stride_[kMaxAxes];
-  int last_;
-  int64_t unit_;
+  const int last_;  // axis of lines
   int64_t residue_[kMostPhases], count_[kMostPhases];
 };
 

@@ -145,11 +145,8 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   takes_steps = measure_dst(p);
   lies_far = kernels::lies_far(p, size_of(plan.dtype));
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
-  // Lines with gaps would be written twice.
-  constexpr double kFarLinesWithGaps = 16 << 20;
-  const bool far_lines = axis[ndims - 1].has_gaps() && !is_mostly_gaps(p, size_of(plan.dtype)) &&
-                         dst_bytes(p, size_of(plan.dtype)) > kFarLinesWithGaps;
-  stages_lines = lies_far || far_lines;
+  find_lines();
+  stages_lines = should_stage_lines(p, size_of(plan.dtype));
   constexpr int64_t kFewSlots = 8;
   in_steps = takes_steps && (prefers_steps(plan.arch) || (gaps_lie_far && axis[ndims - 1].slots <= kFewSlots));
   if (in_steps) crop(plan);
@@ -388,6 +385,24 @@ bool Geometry::measure_dst(const ConvProblem& p) {
   const int64_t numbers = inner_dst * axis[first_in_steps].dst_size;
   channels_in_steps = p.dst_c == numbers ? std::max<int64_t>(1, kTogether / std::max<int64_t>(1, numbers)) : 1;
   return numbers <= kMostNumbers && (p.dst_c != 1 || numbers == 1);
+}
+
+void Geometry::find_lines() {
+  line = ndims - 1, line_unit = 1;
+  while (line > 0 && axis[line].stride == 1 && axis[line].dst_x == line_unit) line_unit *= axis[line--].dst_size;
+  if (axis[line].dst_x != line_unit && line_unit > 1) line = ndims - 1, line_unit = 1;
+}
+
+// Whether lines are long enough for that, and dst is too large for the caches; with gaps, as it would be written twice,
+// also a smaller one.
+bool Geometry::should_stage_lines(const ConvProblem& p, size_t element_bytes) const {
+  constexpr double kFarWithGaps = 16 << 20;
+  constexpr int64_t kShortLine = 1536;  // bytes
+  const Axis& along = axis[line];
+  if (along.dst_x != line_unit || along.stride * line_unit > kStaged) return false;
+  if (along.dst_size * line_unit * static_cast<int64_t>(element_bytes) < kShortLine) return false;
+  return lies_far || (axis[ndims - 1].has_gaps() && !is_mostly_gaps(p, element_bytes) &&
+                      dst_bytes(p, element_bytes) > kFarWithGaps);
 }
 
 // Whether that is best: where channels are not those of interleaved slots in long lines.

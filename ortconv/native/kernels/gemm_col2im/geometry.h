@@ -92,7 +92,11 @@ struct Geometry {
   bool has_gaps;                       // there are positions of dst that no tap reaches
   int64_t most_phases_in_gaps;         // zeros among them, that are interleaved
   bool lies_far, gaps_lie_far;         // dst, see kernels/fill.h
-  bool stages_lines;                   // of dst in a cache, and writes them past the others
+  // The axis of the lines that are next to each other in dst, as far as any are. The axes after it have no strides:
+  // their positions, so many, go together.
+  int line;
+  int64_t line_unit;
+  bool stages_lines;  // puts lines together in a cache and writes them past the others
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
@@ -139,6 +143,8 @@ struct Geometry {
   void cut_slabs(const Plan& plan, int64_t wanted);
   void divide(const Plan& plan, int threads);  // into items
   bool measure_dst(const ConvProblem& p);
+  void find_lines();
+  bool should_stage_lines(const ConvProblem& p, size_t element_bytes) const;
   bool prefers_steps(const ArchFlags& arch) const;
   void crop(const Plan& plan);
   bool sums_by_rows() const;

@@ -26,8 +26,8 @@ class LineWriter {
         geo_(results.geometry),
         part_(part),
         lines_(geo_, part),
-        last_(lines_.last()),
-        unit_(lines_.unit()),
+        last_(geo_.line),
+        unit_(geo_.line_unit),
         line_size_(lines_.length(last_) * unit_),
         whole_(line_size_ / geo_.axis[last_].stride),
         rest_(line_size_ % geo_.axis[last_].stride),
@@ -74,7 +74,6 @@ class LineWriter {
   void write_lines(int along, const Lines& lines, int64_t begin, int64_t end, const Channels<T>& to) const;
   void write_strided(int along, const Channels<T>& to) const;
 
-  bool goes_past_caches() const;
   void write_past_caches() const;
 
   const Results<T>& results_;
@@ -409,15 +408,7 @@ void LineWriter<T>::write_strided(int along, const Channels<T>& to) const {
   });
 }
 
-// Whether lines are put together in a cache and written past the others.
-template <class T>
-bool LineWriter<T>::goes_past_caches() const {
-  constexpr int64_t kShortLine = 512;  // bytes
-  const Axis& axis = geo_.axis[last_];
-  return geo_.stages_lines && axis.dst_x == unit_ && axis.stride * unit_ <= kStaged &&
-         line_size_ * static_cast<int64_t>(sizeof(T)) >= kShortLine;
-}
-
+// Puts lines together in a cache and writes them past the others.
 template <class T>
 void LineWriter<T>::write_past_caches() const {
   const Axis& axis = geo_.axis[last_];
@@ -455,7 +446,7 @@ void LineWriter<T>::write() {
   lines_.list_slots(last_);
   const bool interleaves = this->interleaves();
   if (!interleaves) round_sums();
-  if (goes_past_caches()) return write_past_caches();
+  if (geo_.stages_lines) return write_past_caches();
   if (interleaves) return write_rows();
 
   int longest = last_;
