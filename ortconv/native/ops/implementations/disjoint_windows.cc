@@ -46,12 +46,16 @@ class DisjointWindows
     const double products = src_positions(p) * static_cast<double>(p.oc) * static_cast<double>(plan.taps);
     // Windows that padding or cropping cuts are copied row by row.
     constexpr double kCutSteps = 12;
-    constexpr double kShortSteps = 2;  // of rows of one or two taps
+    constexpr double kShortSteps = 2, kSingleSteps = 4;  // of rows of one or two taps; of numbers among others
     // Those of a tile that are written to more memory than L2 has room for, with what lies between them.
     constexpr double kFarSteps = 3, kNearBytes = 1 << 20;
     const double tiles = static_cast<double>(ceil_div(positions, geo.tile));
     const double written = 4 * dst_count(p) / (blocks * tiles);
-    const double step = (plan.row <= 2 ? kShortSteps : 1) + (written > kNearBytes ? kFarSteps : 0);
+    const bool single = plan.row == 1 && p.stride[p.ndims - 1] > 1;
+    const double step = (single          ? kSingleSteps
+                         : plan.row <= 2 ? kShortSteps
+                                         : 1) +
+                        (written > kNearBytes ? kFarSteps : 0);
     work.steps = step * products / static_cast<double>(plan.row) +
                  kCutSteps * blocks * cut_positions(p) * static_cast<double>(plan.taps / plan.row);
     constexpr double kFilled = 0.15;
