@@ -36,7 +36,7 @@ class DstLines {
   template <class Fn>
   void for_each_reached(int along, Fn fn) const;
 
-  // Lists the first slots of an axis, for what follows; the residue of one.
+  // Computes the residues of the first kMostPhases slots of an axis, for residue() and for_each_slot().
   void list_slots(int along);
   int64_t residue(int64_t slot) const { return residue_[slot]; }
   // Calls fn(lines, count) for each slot of that axis with those of the j [begin, end) that are in dst.
