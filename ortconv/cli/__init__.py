@@ -112,7 +112,16 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # Names may hold what the terminal cannot show.
     # onnx_ir imports SymPy, which takes longer than all else, for arithmetic with symbolic dimensions.
     defer("sympy", "onnx_ir._symbolic_shapes")
+    code: Any = 0
     try:
         cli(prog_name="ortconv")
+    except SystemExit as done:
+        code = done.code
     except OSError as error:  # of what click prints before a command begins, as --help
-        sys.exit(output.failure(error))
+        code = output.failure(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        code = code or output.failure(error)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end.
+    sys.exit(code)

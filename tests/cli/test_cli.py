@@ -149,12 +149,14 @@ class TestProgram:
     @pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="needs the device of Linux that is always full")
     @pytest.mark.parametrize("arguments", [("ops",), ("--version",), ("convert", "--help")])
     def test_full_disk_is_one_line(self, arguments: tuple[str, ...]) -> None:
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         with open("/dev/full", "w") as full:
             done = subprocess.run(
                 [sys.executable, "-P", "-m", "ortconv", *arguments],
                 stdout=full,
                 stderr=subprocess.PIPE,
                 text=True,
+                env=buffered,
                 check=False,
             )
         assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
