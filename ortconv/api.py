@@ -80,7 +80,7 @@ class Conversion:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One line per node for which the specification and the source's library differ."""
+        """One line for each thing to know of a node: where specification and library differ, and what is ignored."""
         return tuple(f"{step.ref}: {text}" for step in self.steps for text in step.warnings)
 
     def to_proto(self) -> onnx.ModelProto:
@@ -289,7 +289,7 @@ def convert(
         ValueError: `opset` is not supported, a word is unknown, or `random_constants` is no seed.
 
     Warns:
-        SemanticsWarning: For a node, specification and library give different results.
+        SemanticsWarning: For a node, specification and library give different results, or a part of it is ignored.
     """
     result = conversion(
         source,

@@ -10,7 +10,7 @@
 
 namespace ortconv::kernels {
 
-// Of dst.
+// How many bytes dst has.
 inline double dst_bytes(const ConvProblem& p, size_t element_bytes) {
   double bytes = static_cast<double>(element_bytes) * static_cast<double>(p.mb) * static_cast<double>(p.oc);
   for (int a = 0; a < p.ndims; ++a) bytes *= static_cast<double>(p.dst_size[a]);
@@ -40,7 +40,7 @@ inline bool is_mostly_gaps(const ConvProblem& p, size_t element_bytes) {
   return reached < kMostReached;
 }
 
-// Whether that is so and dst is too large for the caches: gaps are best written past them.
+// Whether dst is mostly gaps and too large for the caches: its gaps are best written past these.
 inline bool gaps_lie_far(const ConvProblem& p, size_t element_bytes) {
   return lies_far(p, element_bytes) && is_mostly_gaps(p, element_bytes);
 }

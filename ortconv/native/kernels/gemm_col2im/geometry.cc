@@ -393,8 +393,8 @@ void Geometry::find_lines() {
   if (axis[line].dst_x != line_unit && line_unit > 1) line = ndims - 1, line_unit = 1;
 }
 
-// Whether lines are long enough for that, and dst is too large for the caches; with gaps, as it would be written twice,
-// also a smaller one.
+// Whether lines are put together in a cache and then written past the caches: long ones, of a dst that is too large for
+// the caches. A line with gaps would be written twice, so that it pays for a smaller dst too.
 bool Geometry::should_stage_lines(const ConvProblem& p, size_t element_bytes) const {
   constexpr double kFarWithGaps = 16 << 20;
   constexpr int64_t kShortLine = 1536;  // bytes

@@ -9,7 +9,7 @@
 namespace ortconv::kernels::gemm_col2im {
 namespace {
 
-// Some channels of a part, and where the first of them is written, as if it were written from its first position on.
+// Some channels of a part. The offsets of lines count from `dst`, which belongs to the first of them.
 template <class T>
 struct Channels {
   int64_t first, last;
@@ -82,7 +82,7 @@ class LineWriter {
   DstLines lines_;
   const int last_;
   const int64_t unit_;
-  const int64_t line_size_, whole_, rest_;  // numbers of a line; of those a slot has; that are left
+  const int64_t line_size_, whole_, rest_;  // numbers of a line; whole strides in it; numbers after these
   const bool transposes_;                   // lines along the last axis are best written by the transpose kernel
   const int64_t dst_c_;
   const Cell *sums_, *bias_, *gap_;
@@ -456,7 +456,7 @@ void LineWriter<T>::write() {
   constexpr int64_t kFewGroups = 4;  // of phases
   const bool many = axis.j_count >= kFewGroups || geo_.axis[longest].j_count < kFewGroups;
   const int along = many ? last_ : longest;
-  lines_.list_slots(along);
+  if (along != last_) lines_.list_slots(along);
   int64_t lines_of_channel = 1;
   for (int a = 0; a <= last_; ++a) lines_of_channel *= a == along ? 1 : lines_.length(a);
   const bool all = dst_c_ == 1 || lines_of_channel == 1;  // channels at a time

@@ -75,7 +75,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     if (positions == 1 && !geo.dots) work.products = products_beside(work.far_weights, work.products);
     constexpr double kPastCaches = 0.5;
     work.far = far_bytes(4 * src_count(p)) +
-               (geo.stages_lines || (geo.in_steps && geo.gaps_lie_far) ? kPastCaches : 1) * far_bytes(4 * dst_count(p));
+               ((geo.in_steps ? geo.gaps_lie_far : geo.stages_lines) ? kPastCaches : 1) * far_bytes(4 * dst_count(p));
     return work;
   }
 

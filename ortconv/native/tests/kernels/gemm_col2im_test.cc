@@ -172,7 +172,7 @@ TEST(results_beyond_the_caches) {
     c.bias = bias;
     test::check<Family, float>(maker, c, DataType::kFloat);
   }
-  // Lines of which taps reach little, long rows, single numbers, images that share tiles, and numbers of 16 bits.
+  // Long lines with few taps, long rows, single numbers, images that share tiles, and 16-bit types.
   test::check<Family, float>(maker, case_of({{1, 1, 30, 60}, {1, 1, 2, 2}, {20, 200}, {1, 1}, {0, 0, 0, 0}}),
                              DataType::kFloat);
   test::check<Family, float>(maker, case_of({{1, 1, 30000}, {1, 8, 2}, {28}, {3}, {1, 0}}), DataType::kFloat);

@@ -16,7 +16,6 @@ from ortconv.options import Options
 
 DATA = SourceValue("data", ir.DataType.FLOAT, (1, 4, 5, 6))
 FLAG = SourceValue("flag", ir.DataType.BOOL, (1, 4, 5, 6))
-
 RANKLESS = SourceValue("rankless", ir.DataType.FLOAT, None)
 LOGITS = SourceValue("logits", ir.DataType.FLOAT, (1, 12))
 SCORES = SourceValue("scores", ir.DataType.FLOAT, (1, 6))
