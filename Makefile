@@ -200,7 +200,7 @@ dist: $(INSTALLED)
 	cd $(WHEEL) && venv/bin/python -m mypy --command 'import ortconv'
 	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep and not slow' tests/runtime/test_library.py \
 		tests/runtime/test_session.py tests/runtime/test_python_ops.py tests/runtime/test_python_ops_failures.py tests/cli/test_cli.py \
-		tests/cli/test_execution.py tests/test_imports.py tests/samples
+		tests/cli/test_convert.py tests/cli/test_execution.py tests/test_imports.py tests/samples
 
 sanitize: $(INSTALLED)
 	$(BIN)/cmake -S ortconv/native -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
