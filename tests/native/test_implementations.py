@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pathlib
+import re
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -109,11 +113,26 @@ def test_a_file_that_says_nothing_is_no_error(content: bytes, tmp_path: pathlib.
     assert memory.read_bytes().startswith(content)
 
 
-def test_files_that_cannot_be_written_are_no_error(tmp_path: pathlib.Path) -> None:
-    layer, missing = LAYERS["gaps"], str(tmp_path / "no" / "folder")
+@pytest.mark.parametrize("entry", ["tune", "choices"])
+@pytest.mark.parametrize("name", ["", "no/folder"], ids=["folder", "in a missing folder"])
+def test_a_file_that_cannot_be_opened_is_refused(entry: str, name: str, tmp_path: pathlib.Path) -> None:
+    file = str(tmp_path / name)
+    expected = f"ortconv.{entry} = '{file}' cannot be opened; allowed: a file that can be written"
+    with pytest.raises(PluginError, match=re.escape(expected)):
+        session(LAYERS["gaps"], **{entry: file})
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux keeps root from writing a running program")
+def test_what_was_measured_may_lie_in_a_file_that_is_only_read(tmp_path: pathlib.Path) -> None:
+    layer, memory = LAYERS["gaps"], tmp_path / "tuned"
+    shutil.copy(shutil.which("sleep") or "", memory)
+    content = memory.read_bytes()
     feeds = data(layer, np.float32)
-    found = run(session(layer, tune=missing, choices=missing), feeds)
+    with subprocess.Popen([memory, "60"]) as program:
+        found = run(session(layer, tune=str(memory)), feeds)
+        program.kill()
     assert error(found, definition(layer, feeds["x"], feeds["w"])) < 1e-6
+    assert memory.read_bytes() == content
 
 
 def test_the_environment_counts_where_there_is_no_entry(

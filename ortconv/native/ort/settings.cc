@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 
 #include "cuda/host/nvrtc.h"
@@ -84,6 +85,22 @@ std::string implementation_setting(const OrtApi* api, const OrtSessionOptions* o
   fail(origin, " = '", value, "' is not supported; allowed: ", allowed, ".");
 }
 
+bool is_writable(const std::string& file) { return std::ofstream(file, std::ios::app).is_open(); }
+
+// Folders can be opened, but not read.
+bool is_readable(const std::string& file) {
+  std::ifstream stream(file);
+  stream.peek();
+  return stream.is_open() && !stream.bad();
+}
+
+// A file to write, or nothing.
+std::string file_setting(const OrtApi* api, const OrtSessionOptions* options, const char* key, bool may_be_read_only) {
+  const auto [value, origin] = setting(api, options, key);
+  if (value.empty() || is_writable(value) || (may_be_read_only && is_readable(value))) return value;
+  fail(origin, " = '", value, "' cannot be opened; allowed: a file that can be written.");
+}
+
 }  // namespace
 
 Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
@@ -92,8 +109,8 @@ Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
   settings.matmul_compressed = flag_entry(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
   settings.fourier_operators = flag_entry(api, options, kFourierEntry, settings.fourier_operators);
   settings.implementation = implementation_setting(api, options);
-  settings.choices = setting(api, options, kChoicesEntry).value;
-  settings.tuning = setting(api, options, kTuneEntry).value;
+  settings.choices = file_setting(api, options, kChoicesEntry, false);
+  settings.tuning = file_setting(api, options, kTuneEntry, true);  // measured elsewhere
   std::istringstream paths(setting(api, options, kNvrtc).value);
   for (std::string path; std::getline(paths, path, kPathSeparator);) {
     if (!path.empty()) cuda::add_nvrtc_candidate(path);
