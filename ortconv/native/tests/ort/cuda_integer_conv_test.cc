@@ -127,7 +127,7 @@ Case small_case(int64_t group) {
 TEST(convolutions_of_integers) {
   const FakeGpu gpus[] = {{75, 2, 64 << 10, 13020}, kA100, {90, 2, 227 << 10, 13020}};
   CaseMaker maker(53);
-  for (int i = 0; i < 36; ++i) {
+  for (int i = 0; i < 36 / test::kShare; ++i) {
     fake_configure(&gpus[i % 3]);
     fake_defer(i % 2 == 0);
     Case c = small_case(i % 4 == 0 ? 12 : 1);

@@ -214,7 +214,7 @@ void with_product_type(DataType dtype, Fn&& fn) {
 TEST(products_by_compressed_weights) {
   const FakeGpu gpus[] = {{75, 2, 64 << 10, 13020}, kA100, {90, 2, 227 << 10, 13020}, {120, 3, 99 << 10, 13020}};
   std::mt19937 random(3);
-  for (int i = 0; i < 96; ++i) {
+  for (int i = 0; i < 96 / test::kShare; ++i) {
     fake_configure(&gpus[i % 4]);
     fake_defer(i % 3 == 0);
     Product p;

@@ -175,7 +175,7 @@ Drawn draw(CaseMaker& maker, Kind kind, int64_t group) {
 TEST(quantized_convolutions) {
   const FakeGpu gpus[] = {{75, 2, 64 << 10, 13020}, kA100, {90, 2, 227 << 10, 13020}};
   CaseMaker maker(163);
-  for (int i = 0; i < 48; ++i) {
+  for (int i = 0; i < 48 / test::kShare; ++i) {
     fake_configure(&gpus[i % 3]);
     fake_defer(i % 2 == 0);
     const Kind kind = kKinds[i / 3 % 4];
