@@ -92,7 +92,9 @@ class Place:
         return Place(self.path, f"{self.pointer}/{name.replace('~', '~0').replace('/', '~1')}", value)
 
     def _mismatch(self, allowed: str) -> NoReturn:
-        self.fail(f"{shown(self.value)} is not allowed here; allowed: {allowed}.")
+        constant = self.value is None or isinstance(self.value, bool)
+        found = json.dumps(self.value) if constant else shown(self.value)
+        self.fail(f"{found} is not allowed here; allowed: {allowed}.")
 
 
 class _Object(dict[str, object]):

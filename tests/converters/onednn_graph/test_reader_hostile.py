@@ -56,11 +56,11 @@ def changed(document: Json, pointer: str, value: object) -> Json:
         ("/graph/0/id", MISSING, "/graph/0", "no field id"),
         ("/graph/0/id", -1, "/graph/0/id", "an integer from 0 to"),
         ("/graph/0/id", 2**64, "/graph/0/id", "an integer from 0 to"),
-        ("/graph/0/id", True, "/graph/0/id", "True is not allowed"),
+        ("/graph/0/id", True, "/graph/0/id", "true is not allowed"),
         ("/graph/0/id", 1, "/graph/1", "has the id 1 of the op at /graph/0"),
         ("/graph/0/kind", MISSING, "/graph/0", "no field kind"),
         ("/graph/0/kind", 4, "/graph/0/kind", "allowed: a string"),
-        ("/graph/0/name", None, "/graph/0/name", "allowed: a string"),
+        ("/graph/0/name", None, "/graph/0/name", "null is not allowed here; allowed: a string"),
         ("/graph/0/inputs", MISSING, "/graph/0", "no field inputs"),
         ("/graph/0/outputs", None, "/graph/0/outputs", "allowed: a list"),
         (
