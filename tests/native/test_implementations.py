@@ -77,6 +77,12 @@ def test_an_unknown_name_is_refused() -> None:
         session(LAYERS["head"], implementation="fft")
 
 
+def test_an_unknown_entry_is_refused() -> None:
+    expected = r"session config entry ortconv.tuned is unknown; allowed: ortconv.implementation, ortconv.choices, "
+    with pytest.raises(PluginError, match=expected):
+        session(LAYERS["head"], tuned="file")
+
+
 def test_what_cannot_compute_a_layer_leaves_it_to_others() -> None:
     layer = LAYERS["head"]
     feeds = data(layer, np.float32)

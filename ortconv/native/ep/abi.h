@@ -20,7 +20,6 @@ struct OrtHardwareDevice;
 struct OrtKernelDef;
 struct OrtKernelDefBuilder;
 struct OrtKernelRegistry;
-struct OrtKeyValuePairs;
 struct OrtLogger;
 struct OrtNode;
 struct OrtNodeComputeContext;

@@ -18,7 +18,6 @@
 namespace ortconv {
 namespace {
 
-constexpr const char* kRegistered = "ortconv.registered";
 constexpr const char* kExactProducts = "session.x64quantprecision";
 constexpr int kOldestMajor = 1, kOldestMinor = 24;
 
@@ -71,7 +70,7 @@ std::string mark_of(const OrtSessionOptions* options, const Settings& settings) 
 }
 
 bool is_registered(const OrtApi* api, const OrtSessionOptions* options, const Settings& settings) {
-  const std::string mark = config_entry(api, options, kRegistered);
+  const std::string mark = config_entry(api, options, kRegisteredMark);
   if (mark.rfind(address_of(options) + " ", 0) != 0) return false;
   for (const auto& [name, text] : marked_entries(settings)) {
     if (mark.find(text) == std::string::npos) {
@@ -113,6 +112,6 @@ extern "C" ORTCONV_EXPORT OrtStatus* RegisterCustomOps(OrtSessionOptions* option
     if (is_registered(api, options, settings)) return;
     invoke<abi::AddCustomOpDomain>(api, options, registry(api, settings).domain);
     make_products_exact(api, options);
-    invoke<abi::AddSessionConfigEntry>(api, options, kRegistered, mark_of(options, settings).c_str());
+    invoke<abi::AddSessionConfigEntry>(api, options, kRegisteredMark, mark_of(options, settings).c_str());
   });
 }

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <memory>
 #include <sstream>
 
 #include "cuda/host/nvrtc.h"
@@ -15,7 +17,9 @@
 namespace ortconv {
 namespace {
 
-constexpr const char* kNvrtc = "ortconv.cuda.nvrtc";
+constexpr const char* kPrefix = "ortconv.";
+constexpr const char* kEntries[] = {kImplementationEntry, kChoicesEntry, kTuneEntry, kMatMulCompressedEntry,
+                                    kFourierEntry,        kTf32Entry,    kNvrtcEntry};
 #if defined(_WIN32)
 constexpr char kPathSeparator = ';';
 #else
@@ -85,6 +89,26 @@ std::string implementation_setting(const OrtApi* api, const OrtSessionOptions* o
   fail(origin, " = '", value, "' is not supported; allowed: ", allowed, ".");
 }
 
+// Refuses entries with our prefix that nothing reads, such as misspelt ones.
+void refuse_unknown_entries(const OrtApi* api, const OrtSessionOptions* options) {
+  OrtKeyValuePairs* found = nullptr;
+  invoke<abi::GetSessionOptionsConfigEntries>(api, options, &found);
+  if (found == nullptr) return;
+  const auto release = [api](OrtKeyValuePairs* pairs) { abi::ReleaseKeyValuePairs::call(api, pairs); };
+  const std::unique_ptr<OrtKeyValuePairs, decltype(release)> pairs(found, release);
+  const char *const *keys = nullptr, *const *values = nullptr;
+  size_t count = 0;
+  abi::GetKeyValuePairs::call(api, pairs.get(), &keys, &values, &count);
+  std::string allowed;
+  for (const char* const name : kEntries) allowed += (allowed.empty() ? "" : ", ") + std::string(name);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string key = keys[i];
+    if (key.rfind(kPrefix, 0) != 0 || key == kRegisteredMark || key == kProviderMark) continue;
+    if (std::find(std::begin(kEntries), std::end(kEntries), key) != std::end(kEntries)) continue;
+    fail("session config entry ", key, " is unknown; allowed: ", allowed, ".");
+  }
+}
+
 bool is_writable(const std::string& file) { return std::ofstream(file, std::ios::app).is_open(); }
 
 // Folders can be opened, but not read.
@@ -104,6 +128,7 @@ std::string file_setting(const OrtApi* api, const OrtSessionOptions* options, co
 }  // namespace
 
 Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
+  refuse_unknown_entries(api, options);
   Settings settings;
   settings.tf32 = flag_entry(api, options, kTf32Entry, settings.tf32);
   settings.matmul_compressed = flag_entry(api, options, kMatMulCompressedEntry, settings.matmul_compressed);
@@ -111,7 +136,7 @@ Settings Settings::read(const OrtApi* api, const OrtSessionOptions* options) {
   settings.implementation = implementation_setting(api, options);
   settings.choices = file_setting(api, options, kChoicesEntry, false);
   settings.tuning = file_setting(api, options, kTuneEntry, true);  // measured elsewhere
-  std::istringstream paths(setting(api, options, kNvrtc).value);
+  std::istringstream paths(setting(api, options, kNvrtcEntry).value);
   for (std::string path; std::getline(paths, path, kPathSeparator);) {
     if (!path.empty()) cuda::add_nvrtc_candidate(path);
   }

@@ -16,6 +16,11 @@ constexpr const char* kChoicesEntry = "ortconv.choices";
 constexpr const char* kTuneEntry = "ortconv.tune";
 constexpr const char* kMatMulCompressedEntry = "ortconv.matmul_compressed";
 constexpr const char* kFourierEntry = "ortconv.fourier_operators";
+constexpr const char* kNvrtcEntry = "ortconv.cuda.nvrtc";
+
+// What this library, and its Python side for the execution provider, note in the options of a session.
+constexpr const char* kRegisteredMark = "ortconv.registered";
+constexpr const char* kProviderMark = "ortconv.ep";
 
 struct Settings {
   bool tf32 = false;  // float products may be formed in TF32 on a GPU
@@ -30,7 +35,7 @@ struct Settings {
   std::string implementation, choices, tuning;
 
   // Reads the settings, and tells the CUDA side which files of NVRTC the entry `ortconv.cuda.nvrtc` names,
-  // separated as in PATH. Throws Error when a value is not allowed.
+  // separated as in PATH. Throws Error when a value is not allowed, or an entry `ortconv.*` is none of the above.
   static Settings read(const OrtApi* api, const OrtSessionOptions* options);
 
   friend bool operator<(const Settings& a, const Settings& b) {

@@ -21,6 +21,7 @@ struct OrtApi;  // in memory a table of function pointers, see Slot
 struct OrtCustomOpDomain;
 struct OrtKernelContext;
 struct OrtKernelInfo;
+struct OrtKeyValuePairs;
 struct OrtMemoryInfo;
 struct OrtOpAttr;
 struct OrtSessionOptions;
@@ -149,6 +150,11 @@ using ReadOpAttr = Slot<272, OrtStatus*(const OrtOpAttr*, int type, void* data, 
 using KernelContextParallelFor = Slot<274, OrtStatus*(const OrtKernelContext*, void (*fn)(void*, size_t), size_t total,
                                                       size_t batches, void* user_data)>;
 using KernelInfoGetAllocator = Slot<278, OrtStatus*(const OrtKernelInfo*, int mem_type, OrtAllocator**)>;
+using GetKeyValuePairs =
+    Slot<298, void(const OrtKeyValuePairs*, const char* const** keys, const char* const** values, size_t* count)>;
+using ReleaseKeyValuePairs = Slot<300, void(OrtKeyValuePairs*)>;
+// May give null where there are none.
+using GetSessionOptionsConfigEntries = Slot<379, OrtStatus*(const OrtSessionOptions*, OrtKeyValuePairs**)>;
 // The dims belong to the tensor; null where there are none.
 using GetTensorElementTypeAndShapeDataReference =
     Slot<414, OrtStatus*(const OrtValue*, int* type, const int64_t** dims, size_t* rank)>;

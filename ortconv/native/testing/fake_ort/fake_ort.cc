@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 
 #include "testing/fake_cuda/fake_cuda.h"
@@ -98,6 +99,23 @@ struct Table {
           *size = entry.size() + 1;
           return nullptr;
         });
+    set<abi::GetSessionOptionsConfigEntries>(
+        [](const OrtSessionOptions* options, OrtKeyValuePairs** out) -> OrtStatus* {
+          auto pairs = std::make_unique<OrtKeyValuePairs>();
+          for (const auto& [key, value] : options->config) {
+            pairs->keys.push_back(key.c_str());
+            pairs->values.push_back(value.c_str());
+          }
+          *out = pairs->keys.empty() ? nullptr : pairs.release();
+          return nullptr;
+        });
+    set<abi::GetKeyValuePairs>(
+        [](const OrtKeyValuePairs* pairs, const char* const** keys, const char* const** values, size_t* count) {
+          *keys = pairs->keys.data();
+          *values = pairs->values.data();
+          *count = pairs->keys.size();
+        });
+    set<abi::ReleaseKeyValuePairs>([](OrtKeyValuePairs* pairs) { delete pairs; });
   }
 
   void tensors() {

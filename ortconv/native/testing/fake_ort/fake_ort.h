@@ -44,6 +44,10 @@ struct OrtSessionOptions {
   std::map<std::string, std::string> config;
   std::vector<const OrtCustomOpDomain*> domains;
 };
+// Entries of a session's options, which outlive it.
+struct OrtKeyValuePairs {
+  std::vector<const char*> keys, values;
+};
 // A node.
 struct OrtKernelInfo {
   std::string name = "node";
