@@ -147,6 +147,9 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
   find_lines();
   stages_lines = should_stage_lines(p, size_of(plan.dtype));
+  // Not fewer j than a vector holds: each reads a number from every slot, and with it a cache line.
+  const int64_t vector = plan.arch.avx512 ? 16 : 8;
+  num_staged = stages_lines ? std::max(kStaged, vector * axis[line].stride * line_unit) : 0;
   constexpr int64_t kFewSlots = 8;
   in_steps = takes_steps && (prefers_steps(plan.arch) || (gaps_lie_far && axis[ndims - 1].slots <= kFewSlots));
   if (in_steps) crop(plan);
@@ -361,7 +364,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     bias = slice.add<Cell>(block_channels);
     gap = slice.add<Cell>(block_channels);
     repeated = slice.add<Cell>(std::max(kMostPhases, last.slots));
-    const int64_t most_staged = writes_past_caches() ? kNearRows * kExpandWidth : stages_lines ? kStaged : 0;
+    const int64_t most_staged = writes_past_caches() ? kNearRows * kExpandWidth : num_staged;
     staged = slice.add<T>(most_staged + kCacheLine<T>);
     slices = shared.bytes(), slice_bytes = slice.bytes();
   });
@@ -398,8 +401,9 @@ void Geometry::find_lines() {
 bool Geometry::should_stage_lines(const ConvProblem& p, size_t element_bytes) const {
   constexpr double kFarWithGaps = 16 << 20;
   constexpr int64_t kShortLine = 1536;  // bytes
+  constexpr int64_t kMostStride = 4096;
   const Axis& along = axis[line];
-  if (along.dst_x != line_unit || along.stride * line_unit > kStaged) return false;
+  if (along.dst_x != line_unit || along.stride * line_unit > kMostStride) return false;
   if (along.dst_size * line_unit * static_cast<int64_t>(element_bytes) < kShortLine) return false;
   return lies_far || (axis[ndims - 1].has_gaps() && !is_mostly_gaps(p, element_bytes) &&
                       dst_bytes(p, element_bytes) > kFarWithGaps);

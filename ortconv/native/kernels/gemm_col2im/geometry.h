@@ -24,7 +24,7 @@ constexpr size_t kMostCopies = 32;
 constexpr int64_t kLeastRows = 48;
 // Positions of a row of src: longer runs come from memory no faster.
 constexpr int64_t kLongRun = 256;
-// Numbers that are put together before they are written past the caches.
+// Numbers that are put together before they are written past the caches, at least.
 constexpr int64_t kStaged = 4096;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
@@ -96,7 +96,8 @@ struct Geometry {
   // their positions, so many, go together.
   int line;
   int64_t line_unit;
-  bool stages_lines;  // puts lines together in a cache and writes them past the others
+  bool stages_lines;   // puts lines together in a cache and writes them past the others
+  int64_t num_staged;  // so many numbers at a time
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;

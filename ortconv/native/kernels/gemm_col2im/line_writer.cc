@@ -412,7 +412,7 @@ void LineWriter<T>::write_strided(int along, const Channels<T>& to) const {
 template <class T>
 void LineWriter<T>::write_past_caches() const {
   const Axis& axis = geo_.axis[last_];
-  const int64_t chunk = kStaged / (axis.stride * unit_), length = lines_.length(last_);
+  const int64_t chunk = geo_.num_staged / (axis.stride * unit_), length = lines_.length(last_);
   const bool interleaves = this->interleaves();
   PastCaches<T> past_caches(results_.kernels.write_lines, staged_);
   for (int64_t c = 0; c < part_.channels; ++c) {

@@ -192,8 +192,10 @@ TEST(lines_beyond_the_caches) {
       {{1, 1, 900, 100}, {1, 3, 2, 10}, {2, 12}, {1, 1}, {0, 3, 0, 0}},
       {{1, 3, 30000}, {3, 9, 4}, {24}, {5}, {2, 0}},
       {{1, 2, 330, 600}, {2, 11, 2, 2}, {3, 1}, {1, 1}, {0, 0, 1, 0}},
-      // slots in order without gaps
+      // slots in order without gaps, and so many that a few j of them fill what is put together
       {{1, 2, 70, 90}, {2, 10, 12, 12}, {12, 12}, {1, 1}, {0, 5, 0, 1}},
+      {{1, 2, 707}, {2, 9, 1000}, {1000}, {1}, {3, 5}},
+      {{1, 2, 509}, {2, 9, 800}, {1400}, {1}, {0, 5}},
   };
   bool bias = false;
   for (const Sizes& each : sizes) {
