@@ -420,8 +420,11 @@ bool Geometry::prefers_steps(const ArchFlags& arch) const {
   // Steps of vectors of 16 take less time for pairs and gaps, those of 8 for wide gaps only.
   const bool quick = arch.avx512 ? last.slots == 2 || last.has_gaps() : last.has_gaps() && last.stride > kFewPhases;
   const int64_t few = quick && last.slots <= kFewSlots ? kFewInterleaved : kLeastInterleaved;
-  const bool any = (last.slots == 1 && !sparse) || (crops && last.slots <= kFewSlots);
-  // From so many positions on, sums among gaps take less time when they are written one by one.
+  // Sums among gaps take less time when they are written one by one, from so many positions on. Those that crop() has
+  // be products do only where the gaps are shorter than a vector.
+  constexpr int64_t kManyCropped = 128;
+  const bool one_by_one = sparse && last.stride <= kExpandWidth && last.j_count >= kManyCropped;
+  const bool any = (last.slots == 1 && !sparse) || (crops && last.slots <= kFewSlots && !one_by_one);
   const int64_t few_sparse = last.slots < kLeastInRun || stages_lines ? 6 : 256;
   if (!any && last.j_count >= (sparse ? few_sparse : few)) return false;
   return std::any_of(axis, axis + ndims, [](const Axis& a) { return a.stride > 1; });
