@@ -181,7 +181,7 @@ sbom:
 
 # The sdist must hold what the tree holds. The wheel is checked and tested from another folder, where the source tree
 # does not shadow it, in an environment that takes all but ortconv from $(VENV). The numbers that its library computes
-# are tested by `make test`: it is the same one.
+# are tested by `make test`: it is the same one. So is what a terminal shows.
 SDIST := ortconv converters tests samples benchmarks docs mkdocs.yml Makefile pyproject.toml README.md LICENSE
 WHEEL := build/wheel-test
 dist: $(INSTALLED)
