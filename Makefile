@@ -198,9 +198,10 @@ dist: $(INSTALLED)
 	$(BIN)/python -m pip --python $(WHEEL)/venv install --quiet --disable-pip-version-check --no-deps --ignore-installed \
 		dist/*.whl
 	cd $(WHEEL) && venv/bin/python -m mypy --command 'import ortconv'
-	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep and not slow' -k 'not TestTerminal' tests/runtime/test_library.py \
-		tests/runtime/test_session.py tests/runtime/test_python_ops.py tests/runtime/test_python_ops_failures.py tests/cli/test_cli.py \
-		tests/cli/test_convert.py tests/cli/test_execution.py tests/test_imports.py tests/samples
+	cd $(WHEEL) && venv/bin/python -P -m pytest -n $(JOBS) -m 'not sweep and not slow' -k 'not TestTerminal' \
+		tests/runtime/test_library.py tests/runtime/test_session.py tests/runtime/test_python_ops.py \
+		tests/runtime/test_python_ops_failures.py tests/cli/test_cli.py tests/cli/test_convert.py \
+		tests/cli/test_execution.py tests/test_imports.py tests/samples
 
 sanitize: $(INSTALLED)
 	$(BIN)/cmake -S ortconv/native -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \

@@ -15,10 +15,6 @@ set(cpu_has "")
 if(ORTCONV_SANITIZE AND EXISTS /proc/cpuinfo)
   file(STRINGS /proc/cpuinfo cpu_has REGEX "^flags" LIMIT_COUNT 1)
   string(REPLACE "_" "" cpu_has "${cpu_has} ")
-  if(ORTCONV_SANITIZE MATCHES thread)
-    # Kernels start no threads, and those that do are compiled once for all: AVX2's kernels take less time.
-    string(REGEX REPLACE " (avx512|amx)[a-z0-9]*" "" cpu_has "${cpu_has}")
-  endif()
 endif()
 
 # Compiles the files that end with the instruction set's name with these flags. Where the compiler or its target lacks

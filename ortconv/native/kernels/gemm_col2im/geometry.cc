@@ -147,7 +147,7 @@ void Geometry::set_axes(const Plan& plan, const ConvProblem& p) {
   gaps_lie_far = kernels::gaps_lie_far(p, size_of(plan.dtype));
   find_lines();
   stages_lines = should_stage_lines(p, size_of(plan.dtype));
-  // Not fewer j than a vector holds: each reads a number from every slot, and with it a cache line.
+  // At least as many j as a vector holds: for each, a number of every slot is read, and with it a cache line.
   const int64_t vector = plan.arch.avx512 ? 16 : 8;
   num_staged = stages_lines ? std::max(kStaged, vector * axis[line].stride * line_unit) : 0;
   constexpr int64_t kFewSlots = 8;
@@ -400,8 +400,8 @@ void Geometry::find_lines() {
 // the caches. A line with gaps would be written twice, so that it pays for a smaller dst too.
 bool Geometry::should_stage_lines(const ConvProblem& p, size_t element_bytes) const {
   constexpr double kFarWithGaps = 16 << 20;
-  constexpr int64_t kShortLine = 1536;  // bytes
-  constexpr int64_t kMostStride = 4096;
+  constexpr int64_t kShortLine = 1536;   // bytes
+  constexpr int64_t kMostStride = 4096;  // numbers: as many as are put together then stay in L2
   const Axis& along = axis[line];
   if (along.dst_x != line_unit || along.stride * line_unit > kMostStride) return false;
   if (along.dst_size * line_unit * static_cast<int64_t>(element_bytes) < kShortLine) return false;
