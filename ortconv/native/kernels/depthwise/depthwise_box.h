@@ -68,6 +68,7 @@ void depthwise_box_rows(const DepthwiseArgs<T>& args, int64_t first) {
         } else {
           e = V::load(from);
         }
+        ORTCONV_KEEP(e);
         ORTCONV_UNROLL
         for (int p = 0; p < kCount; ++p) {
           const int r = p - q;

@@ -43,7 +43,10 @@ ORTCONV_ALWAYS_INLINE inline void add_piece(const TileArgs<typename V::Cell>& ar
         if constexpr (kShared) {
           typename V::Vector numbers[kVectors];
           ORTCONV_UNROLL
-          for (int v = 0; v < kVectors; ++v) numbers[v] = V::load(sliding + v * V::kLanes);
+          for (int v = 0; v < kVectors; ++v) {
+            numbers[v] = V::load(sliding + v * V::kLanes);
+            if constexpr (kRows > 1) ORTCONV_KEEP(numbers[v]);  // most are not aligned, and take two loads
+          }
           ORTCONV_UNROLL
           for (int r = 0; r < kRows; ++r) {
             const auto factor = V::broadcast(factors[r * args.factors_row]);
