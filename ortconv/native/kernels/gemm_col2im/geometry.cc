@@ -216,13 +216,15 @@ int64_t Geometry::wide_height(const Plan& plan, const ConvProblem& p) const {
 
 // Whether rows of src, of so many bytes, are read in place by a GEMM that does not fetch their next columns. For many
 // rows of weights a copy pays where src has many channels, which is where it fills L1, or few positions: its rows are
-// near each other and aligned. So it does where rows evict each other. Many short rows of a far src are fetched ahead
-// only where they are read one after the other, for a copy.
+// near each other and aligned. So it does where rows evict each other before the third panel reads them. Many short
+// rows of a far src are fetched ahead only where they are read one after the other, for a copy.
 bool Geometry::is_read_in_place(const Plan& plan, int64_t row, int64_t bytes) const {
-  constexpr int64_t kPage = 4096, kLine = 64, kFar = 4 << 20, kFarthest = 8 << 20, kShortRow = 2048, kManyRows = 96;
+  constexpr int64_t kPage = 4096, kLine = 64, kApart = 32, kFar = 4 << 20, kFarthest = 8 << 20, kShortRow = 2048,
+                    kManyRows = 96;
   constexpr int64_t kPanels = 8, kFewChannels = 128, kManyPositions = 64;
   const int64_t beyond_page = row % kPage;
-  if (row > kLine && std::min(beyond_page, kPage - beyond_page) < kLine) return false;
+  const bool pages_apart = row > kLine && std::min(beyond_page, kPage - beyond_page) < kApart;
+  if (plan.rows() > 2 * plan.mr && pages_apart) return false;
   if (plan.rows() > 2 * kPanels * plan.mr && share_few_sets(row, plan.ic)) return false;
   if (plan.ic <= kFewChannels && axis[0].x_count * inner_x >= kManyPositions) return true;
   const bool scattered = row < kShortRow && plan.ic > kManyRows;
