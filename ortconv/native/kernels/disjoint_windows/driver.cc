@@ -23,6 +23,13 @@ struct Run {
   T* dst;
 };
 
+// Numbers of a channel of dst that are filled before windows are copied to it.
+struct Gaps {
+  int64_t first, end;  // on the first axis
+  int outer;           // the first of the axes that are filled at once
+  int64_t length, rows;
+};
+
 // The state of a thread.
 template <class T>
 class Worker {
@@ -69,11 +76,12 @@ class Worker {
   void copy_src(const T* src, int64_t count, int64_t depth);
   void multiply(const T* src, int64_t count);
   void finish(int64_t count);
-  void fill(int64_t x_begin, int64_t x_end);
+  Gaps gaps(int64_t x_begin, int64_t x_end) const;
+  void fill(const Gaps& gaps, int64_t channel);
   void fill_far(int64_t begin, int64_t end, T value, T* out);
   void list_places(int64_t begin, int64_t count);
   void copy_cut(int64_t position, int64_t index);
-  void copy_windows(int64_t begin, int64_t count, const int64_t* places);
+  void copy_windows(int64_t begin, int64_t count, const int64_t* places, const Gaps& gaps);
 
   const Run<T>& run_;
   const Plan& plan_;
@@ -186,32 +194,38 @@ void Worker<T>::finish(int64_t count) {
   }
 }
 
-// Fills what belongs to some positions of the first axis: up to where the windows of the next one begin.
+// What belongs to some positions of the first axis: up to where the windows of the next one begin.
 template <class T>
-void Worker<T>::fill(int64_t x_begin, int64_t x_end) {
-  const int64_t first = std::clamp<int64_t>(window_begin(0, x_begin), 0, p_.dst_size[0]);
-  const int64_t end =
-      x_end == p_.src_size[0] ? p_.dst_size[0] : std::clamp<int64_t>(window_begin(0, x_end), first, p_.dst_size[0]);
+Gaps Worker<T>::gaps(int64_t x_begin, int64_t x_end) const {
+  Gaps gaps{0, 0, last_, 0, 0};
+  if (!geo_.gaps || x_begin == x_end) return gaps;
+  gaps.first = std::clamp<int64_t>(window_begin(0, x_begin), 0, p_.dst_size[0]);
+  gaps.end = x_end == p_.src_size[0] ? p_.dst_size[0]
+                                     : std::clamp<int64_t>(window_begin(0, x_end), gaps.first, p_.dst_size[0]);
   // Axes whose positions follow each other in dst are filled at once.
-  int outer = last_;
-  int64_t length = last_ == 0 ? end - first : p_.dst_size[last_];
-  while (outer > 0 && p_.dst_x[outer - 1] == length) length *= --outer == 0 ? end - first : p_.dst_size[outer];
-  const int64_t rows = outer == 0 ? 1 : (end - first) * product_of(p_.dst_size + 1, outer - 1);
-  for (int64_t c = 0; c < channels_; ++c) {
-    T value;
-    round_to(&value, gap_[c]);
-    for (int64_t row = 0; row < rows; ++row) {
-      int64_t offset = 0, rest = row;
-      for (int a = outer - 1; a > 0; --a) {
-        offset += rest % p_.dst_size[a] * p_.dst_x[a];
-        rest /= p_.dst_size[a];
-      }
-      T* const out = dst_ + c * p_.dst_c + (first + rest) * p_.dst_x[0] + offset;
-      if (geo_.gaps_lie_far && outer == 0 && last_ > 0) {
-        fill_far(first, end, value, out);
-      } else {
-        kernels::fill(out, length, value, geo_.gaps_lie_far ? &run_.kernels.write_lines : nullptr);
-      }
+  const int64_t all = gaps.end - gaps.first;
+  int& outer = gaps.outer;
+  gaps.length = last_ == 0 ? all : p_.dst_size[last_];
+  while (outer > 0 && p_.dst_x[outer - 1] == gaps.length) gaps.length *= --outer == 0 ? all : p_.dst_size[outer];
+  gaps.rows = outer == 0 ? 1 : all * product_of(p_.dst_size + 1, outer - 1);
+  return gaps;
+}
+
+template <class T>
+void Worker<T>::fill(const Gaps& gaps, int64_t channel) {
+  T value;
+  round_to(&value, gap_[channel]);
+  for (int64_t row = 0; row < gaps.rows; ++row) {
+    int64_t offset = 0, rest = row;
+    for (int a = gaps.outer - 1; a > 0; --a) {
+      offset += rest % p_.dst_size[a] * p_.dst_x[a];
+      rest /= p_.dst_size[a];
+    }
+    T* const out = dst_ + channel * p_.dst_c + (gaps.first + rest) * p_.dst_x[0] + offset;
+    if (geo_.gaps_lie_far && gaps.outer == 0 && last_ > 0) {
+      fill_far(gaps.first, gaps.end, value, out);
+    } else {
+      kernels::fill(out, gaps.length, value, geo_.gaps_lie_far ? &run_.kernels.write_lines : nullptr);
     }
   }
 }
@@ -264,11 +278,13 @@ template <class T>
 void Worker<T>::copy_cut(int64_t position, int64_t index) {
   int64_t begin[kMaxSpatial], end[kMaxSpatial], k[kMaxSpatial], place = 0;  // taps of each axis that lie in dst
   for (int64_t a = last_, rest = position; a >= 0; --a) {
-    const int64_t y = window_begin(static_cast<int>(a), rest % p_.src_size[a]);
-    rest /= p_.src_size[a];
+    const int64_t y = window_begin(static_cast<int>(a), a == 0 ? rest : rest % p_.src_size[a]);
+    if (a > 0) rest /= p_.src_size[a];
     place += y * p_.dst_x[a];
-    k[a] = begin[a] = ceil_div(std::max<int64_t>(0, -y), p_.dilation[a]);
-    end[a] = std::min(p_.ker[a], ceil_div(p_.dst_size[a] - y, p_.dilation[a]));
+    // To divide takes as long as copying many taps.
+    const int64_t left = p_.dst_size[a] - y;
+    k[a] = begin[a] = y >= 0 ? 0 : ceil_div(-y, p_.dilation[a]);
+    end[a] = (p_.ker[a] - 1) * p_.dilation[a] < left ? p_.ker[a] : std::min(p_.ker[a], ceil_div(left, p_.dilation[a]));
     if (begin[a] >= end[a]) return;
   }
   const int64_t first = begin[last_], length = end[last_] - first, step = p_.dilation[last_];
@@ -283,11 +299,13 @@ void Worker<T>::copy_cut(int64_t position, int64_t index) {
   }
 }
 
+// Copies the windows of some positions, channel by channel: what is filled is still in a cache.
 template <class T>
-void Worker<T>::copy_windows(int64_t begin, int64_t count, const int64_t* places) {
+void Worker<T>::copy_windows(int64_t begin, int64_t count, const int64_t* places, const Gaps& gaps) {
   const int64_t step = p_.dilation[last_];
   const auto copy = copies_rows<T>(plan_.row, step);
   for (int64_t c = 0; c < channels_; ++c) {
+    fill(gaps, c);
     copy({values_ + c * plan_.taps, plan_.pitch(), count, places, offsets_, num_rows(), plan_.row, step,
           left_ == nullptr ? -Cell() : left_[c], dst_ + c * p_.dst_c});
   }
@@ -314,9 +332,8 @@ void Worker<T>::run_item(int64_t item) {
     multiply(src + begin, count);
     finish(count);
     const int64_t reached = (begin + count - 1) / geo_.inner + 1;
-    if (geo_.gaps && filled < reached) fill(filled, reached);
+    copy_windows(begin, count, places_ + begin - first, gaps(filled, reached));
     filled = reached;
-    copy_windows(begin, count, places_ + begin - first);
   }
   if (geo_.gaps_lie_far) finish_past_caches();
 }
