@@ -44,8 +44,8 @@ class DisjointWindows
                                               ceil_div(plan.ic, plan.depth));
     work.copied = src_count(p) * static_cast<double>(plan.num_blocks) + (node().wei == nullptr ? weight_count(p) : 0);
     const double products = src_positions(p) * static_cast<double>(p.oc) * static_cast<double>(plan.taps);
-    // Windows that padding or cropping cuts are copied row by row.
-    constexpr double kCutSteps = 12;
+    // Windows that padding or cropping cuts are copied row by row, after what is left of them is computed.
+    constexpr double kCutSteps = 12, kCutWindow = 30;
     constexpr double kShortSteps = 2, kSingleSteps = 4;  // of rows of one or two taps; of numbers among others
     // Those of a tile that are written to more memory than L2 has room for, with what lies between them.
     constexpr double kFarSteps = 3, kNearBytes = 1 << 20;
@@ -57,7 +57,7 @@ class DisjointWindows
                                          : 1) +
                         (written > kNearBytes ? kFarSteps : 0);
     work.steps = step * products / static_cast<double>(plan.row) +
-                 kCutSteps * blocks * cut_positions(p) * static_cast<double>(plan.taps / plan.row);
+                 blocks * cut_positions(p) * (kCutWindow + kCutSteps * static_cast<double>(plan.taps / plan.row));
     constexpr double kFilled = 0.15;
     work.stored = std::min(products, dst_count(p)) + (geo.gaps ? kFilled * dst_count(p) : 0);
     work.far_weights = far_bytes(4 * weight_count(p), static_cast<double>(p.mb * ceil_div(positions, geo.tile)));
