@@ -175,7 +175,7 @@ void Worker<T>::finish(int64_t count) {
   if constexpr (!std::is_same_v<T, double>) {
     const bool activates = !p_.activation.is_identity();
     if (!kRounds && !activates) return;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count && (activates || left_ != nullptr); ++i) {
       Cell* window = products_ + i * plan_.pitch();
       for (int64_t c = 0; c < channels_; ++c, window += plan_.taps) {
         if (activates) {
