@@ -70,7 +70,10 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const bool one_by_one = last.slots > gemm_col2im::kMostPhases && !(last.in_order() && last.j_count >= kTransposed);
     if (geo.in_steps) reached = 0;
     if (!geo.in_dst) work.stored = (one_by_one ? kOneByOne : 1) * reached + kFilled * (dst_count(p) - reached);
-    const auto weight_bytes = static_cast<double>(std::min(sizeof(float), sizes().bytes_in(geo.panel_height)));
+    // Weights of 16 bits are half as many bytes, but are widened.
+    constexpr double kNarrowBytes = 2.8;
+    const bool narrow_weights = sizes().bytes_in(geo.panel_height) < sizeof(float);
+    const double weight_bytes = narrow_weights ? kNarrowBytes : sizeof(float);
     work.far_weights = far_bytes(weight_bytes * weight_count(p) * multiplied, tiles * images);
     if (positions == 1 && !geo.dots) work.products = products_beside(work.far_weights, work.products);
     constexpr double kPastCaches = 0.5;
