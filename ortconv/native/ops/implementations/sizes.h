@@ -60,13 +60,18 @@ inline double landing_taps(const ConvProblem& p) {
   return share;
 }
 
-// The share of the pairs of a position of src and a tap that land in dst.
+// The pairs of a position of src and a tap on an axis that land in dst.
+inline double landing_pairs(const ConvProblem& p, int axis) {
+  double count = 0;
+  for (int64_t k = 0; k < p.ker[axis]; ++k) count += static_cast<double>(landing_positions(p, axis, k));
+  return count;
+}
+
+// The share of the pairs of all axes that do.
 inline double landing_pairs(const ConvProblem& p) {
   double share = 1;
   for (int a = 0; a < p.ndims; ++a) {
-    int64_t count = 0;
-    for (int64_t k = 0; k < p.ker[a]; ++k) count += landing_positions(p, a, k);
-    share *= static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, p.src_size[a] * p.ker[a]));
+    share *= landing_pairs(p, a) / static_cast<double>(std::max<int64_t>(1, p.src_size[a] * p.ker[a]));
   }
   return share;
 }

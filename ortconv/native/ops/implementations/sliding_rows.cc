@@ -22,7 +22,7 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
     if (!counts_fit(this->node().op, p)) return std::nullopt;
     double lines = static_cast<double>(p.mb) * static_cast<double>(p.oc), table = 0;
     for (int a = 0; a < p.ndims - 1; ++a) {
-      lines *= reaching_positions(p, a) * static_cast<double>(reaching_taps(p, a));
+      lines *= landing_pairs(p, a);
       table += static_cast<double>(p.src_size[a]) * static_cast<double>(p.ker[a]);
     }
     if (table > kMostPairs) return std::nullopt;

@@ -19,8 +19,7 @@ class Tapwise : public PackedDirect {
     const bool in_pairs = kernels::tapwise_pairs_kernel(node().dtype, node().arch) != nullptr;
     double met = static_cast<double>(p.mb), classes = 1, rows = 1;
     for (int a = 0; a < p.ndims; ++a) {
-      double of_axis = 0;
-      for (int64_t k = 0; k < p.ker[a]; ++k) of_axis += static_cast<double>(landing_positions(p, a, k));
+      const double of_axis = landing_pairs(p, a);
       met *= of_axis;
       classes *= static_cast<double>(ceil_div(p.dst_size[a], p.stride[a]) * p.stride[a]);
       if (a + 1 < p.ndims) rows *= of_axis;
