@@ -305,7 +305,7 @@ void Worker<T>::copy_windows(int64_t begin, int64_t count, const int64_t* places
   const int64_t step = p_.dilation[last_];
   const auto copy = copies_rows<T>(plan_.row, step);
   for (int64_t c = 0; c < channels_; ++c) {
-    fill(gaps, c);
+    if (gaps.rows > 0) fill(gaps, c);
     copy({values_ + c * plan_.taps, plan_.pitch(), count, places, offsets_, num_rows(), plan_.row, step,
           left_ == nullptr ? -Cell() : left_[c], dst_ + c * p_.dst_c});
   }
