@@ -32,7 +32,7 @@ def parsed(config: pathlib.Path) -> Any:
     text_format = pytest.importorskip("google.protobuf.text_format")
     found = importlib.util.find_spec("tritonclient")
     if found is None or found.origin is None:
-        pytest.skip("needs tritonclient, which has Triton's protobuf")
+        pytest.skip("needs tritonclient, which has Triton's protobuf: `make test-serve` installs it")
     path = pathlib.Path(found.origin).parent / "grpc" / "model_config_pb2.py"
     spec = importlib.util.spec_from_file_location("triton_model_config_pb2", path)
     assert spec is not None

@@ -51,12 +51,11 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     constexpr double kWidened = 0.3;
     if (size_of(sizes().dtype) < sizeof(float) && !geo.narrow) work.copied += kWidened * src_count(p);
     work.added = geo.direct ? 0 : groups * images * reaching * rows * positions;
-    // A row takes as long as some of its runs, and so does a line that is stored; a run that has a function for its
-    // length takes less.
+    // A row takes as long as some of its runs, and so does a line that is stored. A short run takes less than a step.
     constexpr double kShort = 16, kShortRun = 0.7;
-    const double step = positions <= kShort * runs ? kShortRun : 1;
+    const double run = positions <= kShort * runs ? kShortRun : 1;
     work.steps = (geo.in_steps ? stored_steps(geo, p) : 2 * stored_lines(geo, p)) +
-                 (geo.direct ? 0 : groups * images * rows * (reaching * step * runs + 3 * tiles));
+                 (geo.direct ? 0 : groups * images * rows * (reaching * run * runs + 3 * tiles));
     // What no tap reaches is filled.
     constexpr double kFilled = 0.15;
     double reached = groups * images * static_cast<double>(sizes().oc * geo.slots);
