@@ -1,0 +1,73 @@
+// Multiplying the weights of a tile by src.
+#pragma once
+
+#include "kernels/gemm_col2im/item.h"
+#include "kernels/gemm_col2im/lists.h"
+#include "kernels/gemm_col2im/tiles.h"
+
+namespace ortconv::kernels::gemm_col2im {
+
+// Where the products of a part go: rows for one tile, and before these are transposed; sums of several calls of the
+// GEMM; the sums of the part, where these are the products.
+template <class Cell>
+struct ProductRoom {
+  Cell *products, *transposed, *totals, *sums;
+  int64_t channel_pitch;  // of sums
+};
+
+template <class In>
+class Multiplier {
+ public:
+  using Cell = Sum<In>;
+
+  // What lists says is of the tile that is multiplied. copied: room for copies of src.
+  Multiplier(const Operands<In>& operands, const Part& part, const PartLists& lists, const ProductRoom<Cell>& room,
+             Cell* copied, Copies* copies);
+
+  // Returns the products of a tile, [row][column]; null where they are the sums.
+  const Cell* multiply(const Tile& tile) const;
+
+ private:
+  // Some channels of src, `step` apart, whose products begin a sum or go on with it.
+  struct Source {
+    int64_t channel, depth;
+    const In* in;        // in place
+    const Cell* copied;  // null where they are read in place
+    int64_t step;
+    bool accumulate;
+  };
+
+  Source source(const Tile& tile, int64_t channel, int64_t depth, bool accumulate) const;
+  template <class B, class Fn>
+  void for_each_panel(const Tile& tile, Fn fn) const;
+  void multiply_panels(const Tile& tile, const Source& source) const;
+  template <class Weight>
+  void multiply_wide_panels(const Tile& tile, const Source& source) const;
+  template <class T>
+  const T* weights_from(int64_t offset) const {
+    return static_cast<const T*>(operands_.packed) + offset;
+  }
+  void multiply_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const;
+  template <class B>
+  void multiply_columns(const BasicGemmArgs<Cell, B>& all) const;
+  template <class Weight>
+  void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source,
+                           BasicGemmArgs<Cell, Weight> args) const;
+  void multiply_rows(const Tile& tile, const Source& source) const;
+  const Cell* transpose(const Tile& tile, const Cell* products) const;
+
+  const Operands<In>& operands_;
+  const Plan& plan_;
+  const Geometry& geo_;
+  const ConvProblem& problem_;
+  const Part& part_;
+  const PartLists& lists_;
+  const ProductRoom<Cell>& out_;
+  Cell* const copied_;
+  Copies& copies_;
+  const int64_t pitch_;
+  const In* src_;
+  const Columns columns_;
+};
+
+}  // namespace ortconv::kernels::gemm_col2im
