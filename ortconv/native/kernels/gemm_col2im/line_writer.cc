@@ -16,6 +16,17 @@ struct Channels {
   T* dst;
 };
 
+// Lines of evenly spaced sums: one of each of some channels, or several of one channel.
+template <class T>
+struct Rows {
+  const Sum<T>* in;
+  T* out;
+  int64_t count, in_step, out_step;
+  const Sum<T>* bias;  // null: none
+  int64_t bias_step;
+  const Sum<T>* zeros;  // of the first channel; null for lines of one, which are not along an axis with gaps
+};
+
 template <class T>
 class LineWriter {
  public:
@@ -64,7 +75,10 @@ class LineWriter {
   bool interleaves() const;
   bool prefers_transpose() const;
   void transpose(const Cell* in, int64_t count, Cell bias, T* out) const;
-  void interleave(int64_t sums, int64_t begin, int64_t end, const Channels<T>& to, int64_t line) const;
+  Rows<T> rows_of(const Channels<T>& to, int64_t sums, int64_t line) const;
+  Rows<T> rows_of(int64_t channel, const Lines& lines) const;
+  void interleave(const Rows<T>& rows, int64_t begin, int64_t end) const;
+  bool goes_by_slots() const;
   void write_rows() const;
 
   void write_run(const Cell* in, int64_t line, int64_t count, const Channels<T>& to) const;
@@ -195,49 +209,92 @@ void LineWriter<T>::transpose(const Cell* in, int64_t count, Cell bias, T* out) 
   write(in + before * geo_.slot_size, geo_.slot_size, axis.slots - before, count, repeated_, out, axis.stride);
 }
 
-// Writes the j [begin, end) of a line.
 template <class T>
-void LineWriter<T>::interleave(int64_t sums, int64_t begin, int64_t end, const Channels<T>& to, int64_t line) const {
+auto LineWriter<T>::rows_of(const Channels<T>& to, int64_t sums, int64_t line) const -> Rows<T> {
+  return {sums_ + to.first * geo_.channel_size + sums,
+          to.dst + line,
+          to.last - to.first,
+          geo_.channel_size,
+          dst_c_,
+          bias_ == nullptr ? nullptr : bias_ + to.first,
+          1,
+          sums_ + to.first * geo_.channel_size + geo_.zeros};
+}
+
+template <class T>
+auto LineWriter<T>::rows_of(int64_t channel, const Lines& lines) const -> Rows<T> {
+  return {sums_ + channel * geo_.channel_size + lines.sums,
+          dst_ + channel * dst_c_ + lines.dst,
+          lines.count,
+          lines.sums_step,
+          lines.dst_step,
+          bias_ == nullptr ? nullptr : bias_ + channel,
+          0,
+          nullptr};
+}
+
+// Writes the j [begin, end) of some lines.
+template <class T>
+void LineWriter<T>::interleave(const Rows<T>& rows, int64_t begin, int64_t end) const {
   const Axis& axis = geo_.axis[last_];
   begin *= unit_, end *= unit_;
   const int64_t whole = std::min(end, whole_) - begin;
   const int64_t rest = begin + whole < end ? rest_ : 0;
-  const Cell* in = sums_ + to.first * geo_.channel_size + sums + begin;
-  T* out = to.dst + line + begin * axis.stride;
+  const Cell* in = rows.in + begin;
+  T* out = rows.out + begin * axis.stride;
   // Where no interleave kernel is faster.
   const bool transposes = transposes_ && !results_.plan.arch.avx512 && !axis.has_gaps();
   const Cell* phases[kMostPhases];
   if (!transposes || rest > 0) {
-    if (axis.has_gaps()) std::fill_n(phases, axis.stride, sums_ + to.first * geo_.channel_size + geo_.zeros);
+    if (axis.has_gaps()) std::fill_n(phases, axis.stride, rows.zeros);
     for (int64_t slot = 0; slot < axis.slots; ++slot) phases[lines_.residue(slot)] = in + slot * geo_.slot_size;
   }
-  const int64_t channels = to.last - to.first;
-  const Cell* bias = bias_ == nullptr ? nullptr : bias_ + to.first;
-  const InterleaveArgs<T> args{phases, geo_.channel_size,      channels, whole, axis.stride, bias, out,
-                               dst_c_, kernels::Store::kCached};
+  const InterleaveArgs<T> args{phases,        rows.in_step,  rows.count,
+                               whole,         axis.stride,   rows.bias,
+                               out,           rows.out_step, kernels::Store::kCached,
+                               rows.bias_step};
   if (transposes) {
-    for (int64_t c = 0; c < channels; ++c) {
-      transpose(in + c * geo_.channel_size, whole, args.bias_of(c), out + c * dst_c_);
+    for (int64_t i = 0; i < rows.count; ++i) {
+      transpose(in + i * rows.in_step, whole, args.bias_of(i), out + i * rows.out_step);
     }
   } else if (whole > 0) {
     results_.kernels.interleave.template to<T>()(args);
   }
-  for (int64_t c = 0; c < channels && rest > 0; ++c) {
-    T* tail = out + c * dst_c_ + whole * axis.stride;
-    for (int64_t r = 0; r < rest; ++r) round_to(tail + r, phases[r][c * geo_.channel_size + whole] + args.bias_of(c));
+  for (int64_t i = 0; i < rows.count && rest > 0; ++i) {
+    T* tail = out + i * rows.out_step + whole * axis.stride;
+    for (int64_t r = 0; r < rest; ++r) round_to(tail + r, phases[r][i * rows.in_step + whole] + args.bias_of(i));
   }
+}
+
+// Whether the lines of a channel are written slot by slot of the axes before, many at once: where they are short, and
+// stay in the caches until their neighbours are written.
+template <class T>
+bool LineWriter<T>::goes_by_slots() const {
+  constexpr int64_t kNear = 4 << 20;  // bytes
+  const int outer = last_ - 1;
+  if (outer < 0 || fills_lines() || geo_.axis[last_].has_gaps()) return false;
+  if (lines_.length(outer) < part_.channels * geo_.axis[outer].stride) return false;  // channels at once are better
+  int64_t bytes = line_size_ * static_cast<int64_t>(sizeof(T));
+  for (int a = 0; a <= outer; ++a) bytes *= lines_.length(a);
+  return bytes <= kNear;
 }
 
 // Writes all lines of interleaved slots.
 template <class T>
 void LineWriter<T>::write_rows() const {
   const Channels<T> to = channels(0, part_.channels);
-  const auto write_line = [&](int64_t sums, int64_t line) { interleave(sums, 0, lines_.j_count(last_), to, line); };
+  const int64_t all = lines_.j_count(last_);
+  const auto write_line = [&](int64_t sums, int64_t line) { interleave(rows_of(to, sums, line), 0, all); };
   // Of short lines, those that no tap reaches are filled before, together with all others.
   const bool skips = std::any_of(geo_.axis, geo_.axis + last_, [](const Axis& outer) { return outer.has_gaps(); });
-  if (!skips || fills_lines()) return fill_between_lines(to, write_line);
-  fill_part(to);
+  const bool by_slots = goes_by_slots();
+  if (!by_slots && (!skips || fills_lines())) return fill_between_lines(to, write_line);
+  if (skips) fill_part(to);
   lines_.for_each_reached(last_, [&](const Lines& lines) {
+    if (by_slots) {
+      for (int64_t c = 0; c < part_.channels; ++c) interleave(rows_of(c, lines), 0, all);
+      return;
+    }
     for (int64_t i = 0; i < lines.count; ++i) {
       write_line(lines.sums + i * lines.sums_step, lines.dst + i * lines.dst_step);
     }
@@ -427,7 +484,7 @@ void LineWriter<T>::write_past_caches() const {
         const int64_t numbers = std::min(end * axis.stride, length) * unit_ - before;
         const Channels<T> to{c, c + 1, past_caches.room(out)};
         if (interleaves) {
-          interleave(sums, begin, end, to, -before);
+          interleave(rows_of(to, sums, -before), begin, end);
         } else {
           if (geo_.has_gaps) kernels::fill(to.dst, numbers, gap, nullptr);
           write_lines(last_, {sums, -before, 1, 0, 0}, begin, end, to);

@@ -16,7 +16,7 @@ namespace ortconv::kernels {
 // did so must call `fence` before others read what it wrote.
 enum class Store { kCached, kStream };
 
-// dst[c * dst_stride + i * phases + p] = src[p][c * src_stride + i] + bias[c], rounded to T
+// dst[c * dst_stride + i * phases + p] = src[p][c * src_stride + i] + bias[c * bias_step], rounded to T
 //     for 0 <= c < channels, 0 <= i < n, 0 <= p < phases.
 template <class T>
 struct InterleaveArgs {
@@ -27,9 +27,10 @@ struct InterleaveArgs {
   T* dst;
   int64_t dst_stride;
   Store store;
+  int64_t bias_step = 1;
 
   // What to add to a channel: without a bias what changes nothing, zeros included.
-  Sum<T> bias_of(int64_t channel) const { return bias == nullptr ? -Sum<T>() : bias[channel]; }
+  Sum<T> bias_of(int64_t channel) const { return bias == nullptr ? -Sum<T>() : bias[channel * bias_step]; }
 
   // Channels that lie one after the other, and have no bias, as a single one: short rows leave vectors empty.
   InterleaveArgs joined() const {
