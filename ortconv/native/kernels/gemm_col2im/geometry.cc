@@ -411,6 +411,22 @@ bool Geometry::should_stage_lines(const ConvProblem& p, size_t element_bytes) co
                       dst_bytes(p, element_bytes) > kFarWithGaps);
 }
 
+bool Geometry::has_long_lines(size_t element_bytes) const {
+  constexpr int64_t kLongLine = 4 << 10;  // bytes
+  return axis[line].dst_size * line_unit * static_cast<int64_t>(element_bytes) > kLongLine;
+}
+
+// Where lines are short, more than channels, and stay in the caches until their neighbours are written.
+bool Geometry::writes_by_slots(int64_t channels, size_t element_bytes) const {
+  constexpr int64_t kNear = 4 << 20;  // bytes
+  if (line == 0 || axis[line].has_gaps() || has_long_lines(element_bytes)) return false;
+  const Axis& outer = axis[line - 1];
+  if (outer.dst_size < channels * outer.stride) return false;
+  int64_t bytes = line_unit * static_cast<int64_t>(element_bytes);
+  for (int a = 0; a <= line; ++a) bytes *= axis[a].dst_size;
+  return bytes <= kNear;
+}
+
 // Whether that is best: where channels are not those of interleaved slots in long lines.
 bool Geometry::prefers_steps(const ArchFlags& arch) const {
   constexpr int64_t kFewSlots = 4, kFewInterleaved = 16, kFewPhases = 4;

@@ -124,6 +124,9 @@ struct Geometry {
   int64_t together(bool has_bias) const { return has_bias && has_gaps ? 1 : channels_in_steps; }
   // Whether the slots of an axis may be interleaved, in rows of some length, with zeros for residues that no tap has.
   bool interleaves(const Axis& a) const { return a.stride <= (a.has_gaps() ? most_phases_in_gaps : kMostPhases); }
+  bool has_long_lines(size_t element_bytes) const;
+  // Whether interleaved lines are written channel by channel, many at once: those of each slot of the axes before.
+  bool writes_by_slots(int64_t channels, size_t element_bytes) const;
   // Whether steps write dst past the caches.
   bool writes_past_caches() const { return in_steps && lies_far; }
 

@@ -70,7 +70,7 @@ class LineWriter {
   template <class Fn>
   void fill_between_lines(const Channels<T>& to, Fn fn) const;
   void fill_part(const Channels<T>& to) const;
-  bool fills_lines() const;
+  bool fills_lines() const { return geo_.has_long_lines(sizeof(T)); }  // to fill what is not reached
 
   bool interleaves() const;
   bool prefers_transpose() const;
@@ -78,7 +78,6 @@ class LineWriter {
   Rows<T> rows_of(const Channels<T>& to, int64_t sums, int64_t line) const;
   Rows<T> rows_of(int64_t channel, const Lines& lines) const;
   void interleave(const Rows<T>& rows, int64_t begin, int64_t end) const;
-  bool goes_by_slots() const;
   void write_rows() const;
 
   void write_run(const Cell* in, int64_t line, int64_t count, const Channels<T>& to) const;
@@ -266,19 +265,6 @@ void LineWriter<T>::interleave(const Rows<T>& rows, int64_t begin, int64_t end) 
   }
 }
 
-// Whether the lines of a channel are written slot by slot of the axes before, many at once: where they are short, and
-// stay in the caches until their neighbours are written.
-template <class T>
-bool LineWriter<T>::goes_by_slots() const {
-  constexpr int64_t kNear = 4 << 20;  // bytes
-  const int outer = last_ - 1;
-  if (outer < 0 || fills_lines() || geo_.axis[last_].has_gaps()) return false;
-  if (lines_.length(outer) < part_.channels * geo_.axis[outer].stride) return false;  // channels at once are better
-  int64_t bytes = line_size_ * static_cast<int64_t>(sizeof(T));
-  for (int a = 0; a <= outer; ++a) bytes *= lines_.length(a);
-  return bytes <= kNear;
-}
-
 // Writes all lines of interleaved slots.
 template <class T>
 void LineWriter<T>::write_rows() const {
@@ -287,7 +273,7 @@ void LineWriter<T>::write_rows() const {
   const auto write_line = [&](int64_t sums, int64_t line) { interleave(rows_of(to, sums, line), 0, all); };
   // Of short lines, those that no tap reaches are filled before, together with all others.
   const bool skips = std::any_of(geo_.axis, geo_.axis + last_, [](const Axis& outer) { return outer.has_gaps(); });
-  const bool by_slots = goes_by_slots();
+  const bool by_slots = geo_.writes_by_slots(part_.channels, sizeof(T));
   if (!by_slots && (!skips || fills_lines())) return fill_between_lines(to, write_line);
   if (skips) fill_part(to);
   lines_.for_each_reached(last_, [&](const Lines& lines) {
@@ -432,13 +418,6 @@ void LineWriter<T>::write_lines(int along, const Lines& lines, int64_t begin, in
   }
   lines_.for_each_slot(along, lines, begin, end,
                        [&](const Lines& of_slot, int64_t count) { write_slot(along, of_slot, count, to); });
-}
-
-// Whether what is not reached is filled line by line, of long lines.
-template <class T>
-bool LineWriter<T>::fills_lines() const {
-  constexpr int64_t kLongLine = 4 << 10;  // bytes
-  return line_size_ * static_cast<int64_t>(sizeof(T)) > kLongLine;
 }
 
 // Writes lines along any axis, and what no tap reaches.

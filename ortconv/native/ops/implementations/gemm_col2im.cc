@@ -54,7 +54,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     // A row takes as long as some of its runs, and so does a line that is stored. A short run takes less than a step.
     constexpr double kShort = 16, kShortRun = 0.7;
     const double run = positions <= kShort * runs ? kShortRun : 1;
-    work.steps = (geo.in_steps ? stored_steps(geo, p) : 2 * stored_lines(geo, p)) +
+    work.steps = (geo.in_steps ? stored_steps(geo, p) : stored_lines(geo, p)) +
                  (geo.direct ? 0 : groups * images * rows * (reaching * run * runs + 3 * tiles));
     // What no tap reaches is filled.
     constexpr double kFilled = 0.15;
@@ -112,19 +112,16 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     return kStep * lines * runs + kCall * calls;
   }
 
-  // Rows of dst whose slots are interleaved; where they are not, or are short, lines of single slots along an axis: the
-  // last one, or a longer one. Those across images take several times as long.
-  static double stored_lines(const gemm_col2im::Geometry& geo, const ConvProblem& p) {
+  // Steps for writing lines: rows of dst whose slots are interleaved; where they are not, or are short, lines of single
+  // slots along an axis: the last one, or a longer one. Those across images take several times as long.
+  double stored_lines(const gemm_col2im::Geometry& geo, const ConvProblem& p) const {
     constexpr int64_t kShort = 4;
-    constexpr double kAcrossImages = 12;
+    constexpr double kAcrossImages = 12, kLine = 2, kLineOfMany = 0.7;  // of many in one call
     const gemm_col2im::Axis& last = geo.axis[geo.ndims - 1];
     if (geo.interleaves(last) && last.j_count >= kShort) {
-      // Axes without strides are parts of a line.
-      int line = geo.ndims - 1;
-      while (line > 0 && geo.axis[line].stride == 1) --line;
       double lines = static_cast<double>(geo.images) * static_cast<double>(p.oc);
-      for (int a = 0; a < line; ++a) lines *= static_cast<double>(geo.axis[a].dst_size);
-      return lines;
+      for (int a = 0; a < geo.line; ++a) lines *= static_cast<double>(geo.axis[a].dst_size);
+      return (geo.writes_by_slots(geo.block_channels, size_of(sizes().dtype)) ? kLineOfMany : kLine) * lines;
     }
     int along = geo.ndims - 1;
     double numbers = static_cast<double>(geo.images) * static_cast<double>(p.oc) * static_cast<double>(geo.slots);
@@ -134,7 +131,7 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     }
     if (last.j_count >= kShort || geo.axis[along].j_count < kShort) along = geo.ndims - 1;
     const bool across_images = along == 0 && geo.ndims > p.ndims;
-    return (across_images ? kAcrossImages : 1) * numbers / static_cast<double>(geo.axis[along].j_count);
+    return kLine * (across_images ? kAcrossImages : 1) * numbers / static_cast<double>(geo.axis[along].j_count);
   }
 };
 
