@@ -89,6 +89,30 @@ inline double usual_long_sum_error(bool one_sum, int64_t channels, int64_t taps)
                   sum_error(products, std::max<int64_t>(1, std::min(channels, kChannels) * taps)));
 }
 
+// Pieces of the sum of a transposed convolution, and how many products are summed in such before their sum is added to
+// those before: all, as long as two levels can have the error of the reference. With more channels than it has in a
+// block, and many taps, they cannot.
+struct Levels {
+  int64_t piece, products;
+};
+inline Levels levels_of_sum(int64_t channels, int64_t taps) {
+  const int64_t products = std::max<int64_t>(channels * taps, 1);
+  const double usual = usual_long_sum_error(false, channels, taps);
+  if (sum_error(products, products) <= usual) return {products, products};
+  if (const int64_t piece = longest_piece(products, 0.9 * usual); piece > 0) return {piece, products};
+  const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(products)));  // has the least error
+  if (sum_error(products, root) <= usual) return {root, products};
+  constexpr int64_t kMost = 128, kLeast = 8;
+  int64_t piece = kMost, together;
+  while (true) {
+    const int64_t pieces = ceil_div(products, piece);
+    together = static_cast<int64_t>(std::sqrt(static_cast<double>(pieces)));
+    if (piece == kLeast || static_cast<double>(piece) + sum_error(pieces, together) <= 0.9 * usual) break;
+    piece /= 2;
+  }
+  return {piece, piece * together};
+}
+
 // Pieces where calls of the GEMM take `call` products each and are added one after the other: the longest with an error
 // a tenth below `usual`, else those with the least error.
 struct LongSum {

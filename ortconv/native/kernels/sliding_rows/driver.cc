@@ -87,13 +87,13 @@ class Worker {
         lines_(reinterpret_cast<Line*>(slice + geo_.lines)),
         steps_(reinterpret_cast<Steps*>(slice + geo_.steps_of_tiles)),
         sums_(reinterpret_cast<Cell*>(slice + geo_.sums)),
+        partial_(reinterpret_cast<Cell*>(slice + geo_.partial)),
         counts_{geo_.row_tiles, geo_.num_columns, geo_.dst_rows, plan_.g, geo_.others},
         most_steps_(ceil_div(geo_.length, plan_.shift)) {
     const bool src_slides = plan_.sliding == Operand::kSrc;
     if (!src_slides) std::rotate(order_, order_ + 1, order_ + 3);
     const int64_t src_row = geo_.rows_are_images ? geo_.src_image : 0;
     const int64_t weights_row = geo_.rows_are_images ? 0 : plan_.weights_dst_channel();
-    args_.channels = plan_.ic;
     args_.sliding_channel = src_slides ? geo_.src_channel : plan_.weights_channel();
     args_.factors_channel = src_slides ? plan_.weights_channel() : geo_.src_channel;
     args_.sliding_row = src_slides ? src_row : weights_row;
@@ -204,22 +204,21 @@ class Worker {
     }
     const int64_t step = p_.dst_x[last_], row_step = geo_.rows_are_images ? p_.dst_n : p_.dst_c;
     T* dst = run_.dst + image * p_.dst_n + first * p_.dst_c + offset_;
-    const int64_t width = geo_.tiling.vectors * plan_.lanes, length = end_ - first_;
+    const int64_t length = end_ - first_;
     args_.type = geo_.direct ? plan_.dtype : sum_type_of(plan_.dtype);
     args_.out_row = geo_.direct ? row_step : geo_.columns;
-    const Steps* steps = steps_;
-    for (int64_t x = 0; x < length; x += width, ++steps) {
-      args_.columns = std::min(width, length - x);
+    for (int64_t from = 0; from < plan_.ic; from += geo_.channels_together) {
+      args_.channels = std::min(geo_.channels_together, plan_.ic - from);
+      const Cell* from_sliding = sliding + from * args_.sliding_channel;
+      const Cell* from_factors = factors + from * args_.factors_channel;
       if (geo_.direct) {
-        args_.out = dst + first_ + x;
-      } else {
-        args_.out = sums_ + x;
+        sum_tiles(from_sliding, from_factors, dst + first_);
+        continue;
       }
-      args_.sliding = sliding + first_ + x - steps->first * plan_.shift;
-      args_.factors = factors + steps->first;
-      args_.steps = steps->count;
-      args_.piece = piece_of(args_);
-      (args_.columns == width ? whole_tile_ : last_tile_)(args_);
+      sum_tiles(from_sliding, from_factors, from == 0 ? sums_ : partial_);
+      for (int64_t r = 0; r < args_.rows && from > 0; ++r) {
+        im2col::add_to_totals(false, partial_ + r * geo_.columns, length, sums_ + r * geo_.columns);
+      }
     }
     if (geo_.direct) return;
     const Cell* left = run_.bias == nullptr ? nullptr : bias;
@@ -233,6 +232,22 @@ class Worker {
     for (int64_t r = 0; r < args_.rows; ++r) {
       im2col::store(run_.kernels, p_, sums_ + r * geo_.columns, 0, 1, length, left == nullptr ? nullptr : left + r,
                     dst + r * row_step + first_ * step);
+    }
+  }
+
+  // Sums some channels for the tiles of a block of columns.
+  template <class Out>
+  void sum_tiles(const Cell* sliding, const Cell* factors, Out* out) {
+    const int64_t width = geo_.tiling.vectors * plan_.lanes, length = end_ - first_;
+    const Steps* steps = steps_;
+    for (int64_t x = 0; x < length; x += width, ++steps) {
+      args_.columns = std::min(width, length - x);
+      args_.out = out + x;
+      args_.sliding = sliding + first_ + x - steps->first * plan_.shift;
+      args_.factors = factors + steps->first;
+      args_.steps = steps->count;
+      args_.piece = piece_of(args_);
+      (args_.columns == width ? whole_tile_ : last_tile_)(args_);
     }
   }
 
@@ -259,7 +274,7 @@ class Worker {
   const int last_;
   Line* lines_;
   Steps* steps_;
-  Cell* sums_;
+  Cell *sums_, *partial_;
   TileArgs<Cell> args_{};
   Cell bias_[kMostRows];
   // What an item is, how many there are of each, and the order in which they change, the fastest first.

@@ -25,11 +25,11 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t channel,
   }
 }
 
-// By the taps that meet in an output, at most.
-int64_t piece_of(const Plan& plan, const ConvProblem& p) {
+// Taps that meet in an output, at most; 1 where none do.
+int64_t met_taps(const ConvProblem& p) {
   int64_t taps = 1;
-  for (int a = 0; a < p.ndims; ++a) taps *= most_taps(p, a).met;
-  return has_short_sums(p) ? best_piece(plan.ic * taps) : piece_length(plan.ic, taps);
+  for (int a = 0; a < p.ndims; ++a) taps *= std::max<int64_t>(1, most_taps(p, a).met);
+  return taps;
 }
 
 // The steps at which a row of the sliding operand meets a row of dst, and by how many numbers on the average of these.
@@ -140,7 +140,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   columns = tile * std::min(std::max<int64_t>(1, kBlockColumns / tile), ceil_div(p.dst_size[last], tile));
   num_columns = ceil_div(p.dst_size[last], columns);
   dst_rows = product_of(p.dst_size, last);
-  piece = piece_of(plan, p);
+  const int64_t taps = met_taps(p);
+  const Levels levels = levels_of_sum(plan.ic, taps);
+  piece = has_short_sums(p) ? best_piece(plan.ic * taps) : levels.piece;
+  channels_together = has_short_sums(p) ? plan.ic : std::clamp<int64_t>(levels.products / taps, 1, plan.ic);
   most_lines = 1;
   int64_t all_pairs = 0, all_begins = 0;
   for (int a = 0; a < last; ++a) {
@@ -156,7 +159,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     using Cell = Sum<T>;
-    direct = p.activation.is_identity() && p.dst_x[last] == 1;
+    direct = p.activation.is_identity() && p.dst_x[last] == 1 && channels_together == plan.ic;
     im2col::Parts shared, slice;
     packed = shared.add<Cell>(plan.packed.empty() ? plan.packed_size() : 0);
     src = shared.add<Cell>(p.mb * src_image);
@@ -166,6 +169,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
     lines = slice.add<Line>(last > 1 ? most_lines : 1);
     steps_of_tiles = slice.add<Steps>(columns / tile);
     sums = slice.add<Cell>(direct ? 0 : kMostRows * columns);
+    partial = slice.add<Cell>(channels_together < plan.ic ? kMostRows * columns : 0);
     slice_bytes = slice.bytes();
   });
 }

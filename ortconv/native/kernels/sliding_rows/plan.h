@@ -55,15 +55,17 @@ struct Geometry {
   int64_t columns, num_columns;  // of a block of columns, and how many there are
   int64_t dst_rows;              // of one channel of an image
   int64_t piece;                 // products that are summed one after the other
+  int64_t channels_together;     // whose products are summed before they are added to those of the channels before
   int64_t most_lines;            // pairs of rows that meet in a row of dst, of one channel
   bool direct;                   // tiles are written to dst
   int64_t src_margin, src_pitch, src_channel, src_image;
   int64_t items;
 
   // Byte offsets into the scratch: packed weights, the copy of src, pairs along each axis, then slices, one per thread.
-  // In a slice: the pairs of a row of dst, the steps of each tile of a block of columns, and sums.
+  // In a slice: the pairs of a row of dst, the steps of each tile of a block of columns, sums, and those of some
+  // channels.
   size_t packed, src, pairs, begins, slices, slice_bytes;
-  size_t lines, steps_of_tiles, sums;
+  size_t lines, steps_of_tiles, sums, partial;
 
   Geometry(const Plan& plan, const ConvProblem& problem);
   int64_t num_slices(int threads) const;
