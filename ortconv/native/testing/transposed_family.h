@@ -2,6 +2,8 @@
 // functions of one as static members: takes, make_plan, scratch_bytes and run.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -137,6 +139,48 @@ void check_threads(const Case& c) {
     const std::vector<float> many = with(on_threads(threads));
     EXPECT(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)) == 0, threads, " threads, ", c.describe());
   }
+}
+
+// The error of sums along one axis of one image is not larger than that of ONNX Runtime's order: blocks of 128
+// channels, then taps.
+template <class Family>
+void expect_usual_errors(const Sizes& sizes) {
+  constexpr int64_t kBlock = 128;
+  const bool fuses = ArchFlags::host().avx2_fma || ArchFlags::host().neon;
+  const Case c = case_of(sizes);
+  const ConvProblem p = c.problem(DataType::kFloat);
+  std::mt19937 random(35);
+  const std::vector<float> src = normal_numbers(random, count_of(c.x));
+  const std::vector<float> wei = normal_numbers(random, count_of(c.w));
+  const std::vector<double> exact =
+      oracle<double>(p, kernels::Op::kConvTranspose, std::vector<double>(src.begin(), src.end()).data(),
+                     std::vector<double>(wei.begin(), wei.end()).data(), nullptr);
+  const std::vector<float> found = result<Family, float>(DataType::kFloat, p, src, wei, nullptr, true, serial());
+  double ours = 0, usual = 0;
+  for (int64_t oc = 0; oc < p.oc; ++oc) {
+    std::vector<float> sums(p.dst_size[0]);
+    for (int64_t k = 0; k < p.ker[0]; ++k) {
+      for (int64_t x = 0; x < p.src_size[0]; ++x) {
+        const int64_t y = x * p.stride[0] + k * p.dilation[0] - p.pad[0];
+        if (y < 0 || y >= p.dst_size[0]) continue;
+        float sum = 0;
+        for (int64_t begin = 0; begin < p.ic; begin += kBlock) {
+          float block = 0;
+          for (int64_t i = begin; i < std::min(p.ic, begin + kBlock); ++i) {
+            const float a = src[i * p.src_c + x], b = wei[i * p.wei_0 + oc * p.wei_1 + k];
+            block = fuses ? std::fma(a, b, block) : block + a * b;
+          }
+          sum += block;
+        }
+        sums[y] += sum;
+      }
+    }
+    for (int64_t y = 0; y < p.dst_size[0]; ++y) {
+      ours += std::pow(found[oc * p.dst_c + y] - exact[oc * p.dst_c + y], 2);
+      usual += std::pow(sums[y] - exact[oc * p.dst_c + y], 2);
+    }
+  }
+  EXPECT(ours < 1.3 * usual, "squared errors ", ours, ", usual ", usual, ", ", c.describe());
 }
 
 }  // namespace ortconv::test

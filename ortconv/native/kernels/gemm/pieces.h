@@ -51,11 +51,13 @@ inline int64_t best_piece(int64_t products) {
   return piece;
 }
 
-// Pieces, and products per call of the GEMM, whose sums are added as well: three levels of short chains instead of two.
-// For sums so short that more calls cost less than they gain.
+// Pieces, and products per call of the GEMM or of a tile, whose sums are added as well: three levels of short chains
+// instead of two.
 struct Pieces {
   int64_t piece, call;
 };
+
+// For sums so short that more calls cost less than they gain.
 inline Pieces best_pieces(int64_t products) {
   constexpr int64_t kPerCall = 3;  // pieces, at least
   int64_t piece = 4;
@@ -89,13 +91,10 @@ inline double usual_long_sum_error(bool one_sum, int64_t channels, int64_t taps)
                   sum_error(products, std::max<int64_t>(1, std::min(channels, kChannels) * taps)));
 }
 
-// Pieces of the sum of a transposed convolution, and how many products are summed in such before their sum is added to
-// those before: all, as long as two levels can have the error of the reference. With more channels than it has in a
-// block, and many taps, they cannot.
-struct Levels {
-  int64_t piece, products;
-};
-inline Levels levels_of_sum(int64_t channels, int64_t taps) {
+// Pieces of the sum of a transposed convolution. A call is what is summed before it is added to those before: all
+// products, as long as two levels can have the error of the reference. With more channels than that has in a block, and
+// many taps, they cannot.
+inline Pieces pieces_of_sum(int64_t channels, int64_t taps) {
   const int64_t products = std::max<int64_t>(channels * taps, 1);
   const double usual = usual_long_sum_error(false, channels, taps);
   if (sum_error(products, products) <= usual) return {products, products};

@@ -20,7 +20,8 @@ class Multiplier {
  public:
   using Cell = Sum<In>;
 
-  // What lists says is of the tile that is multiplied. copied: room for copies of src.
+  // What lists says is of the tile that is multiplied; room may change from tile to tile. copied: room for copies of
+  // src.
   Multiplier(const Operands<In>& operands, const Part& part, const PartLists& lists, const ProductRoom<Cell>& room,
              Cell* copied, Copies* copies);
 

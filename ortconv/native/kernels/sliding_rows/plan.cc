@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/conv/geometry.h"
 #include "kernels/gemm/pieces.h"
 #include "kernels/im2col/product.h"
 
@@ -23,13 +24,6 @@ void pack(const Plan& plan, const ConvProblem& p, const T* wei, int64_t channel,
       im2col::zero(out + plan.margin + plan.ker, plan.pitch - plan.margin - plan.ker);
     }
   }
-}
-
-// Taps that meet in an output, at most; 1 where none do.
-int64_t met_taps(const ConvProblem& p) {
-  int64_t taps = 1;
-  for (int a = 0; a < p.ndims; ++a) taps *= std::max<int64_t>(1, most_taps(p, a).met);
-  return taps;
 }
 
 // The steps at which a row of the sliding operand meets a row of dst, and by how many numbers on the average of these.
@@ -140,10 +134,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   columns = tile * std::min(std::max<int64_t>(1, kBlockColumns / tile), ceil_div(p.dst_size[last], tile));
   num_columns = ceil_div(p.dst_size[last], columns);
   dst_rows = product_of(p.dst_size, last);
-  const int64_t taps = met_taps(p);
-  const Levels levels = levels_of_sum(plan.ic, taps);
-  piece = has_short_sums(p) ? best_piece(plan.ic * taps) : levels.piece;
-  channels_together = has_short_sums(p) ? plan.ic : std::clamp<int64_t>(levels.products / taps, 1, plan.ic);
+  const int64_t taps = std::max<int64_t>(1, met_taps(p).most);
+  const int64_t products = plan.ic * taps;
+  const Pieces pieces = has_short_sums(p) ? Pieces{best_piece(products), products} : pieces_of_sum(plan.ic, taps);
+  piece = pieces.piece;
+  channels_together = std::clamp<int64_t>(pieces.call / taps, 1, plan.ic);
   most_lines = 1;
   int64_t all_pairs = 0, all_begins = 0;
   for (int a = 0; a < last; ++a) {

@@ -1,8 +1,6 @@
 // GEMM, then col2im, against the definition in double: random problems of every type and layout, and some by hand.
 #include "kernels/gemm_col2im/gemm_col2im.h"
 
-#include <cmath>
-
 #include "testing/transposed_family.h"
 
 namespace ortconv {
@@ -251,45 +249,11 @@ TEST(memory_does_not_grow_with_strides_dilations_and_pads) {
   }
 }
 
-// The error of a sum is not larger than that of ONNX Runtime's order: blocks of 128 channels, then taps.
 TEST(sums_are_as_exact_as_the_usual_ones) {
   for (const Sizes& sizes :
        {Sizes{{1, 4000, 24}, {4000, 2, 1}, {1}, {1}, {0, 0}}, Sizes{{1, 300, 20}, {300, 2, 9}, {1}, {1}, {0, 0}},
         Sizes{{1, 20000, 24}, {20000, 1, 1}, {1}, {1}, {0, 0}}}) {
-    const Case c = case_of(sizes);
-    const ConvProblem p = c.problem(DataType::kFloat);
-    std::mt19937 random(35);
-    const std::vector<float> src = test::normal_numbers(random, test::count_of(c.x));
-    const std::vector<float> wei = test::normal_numbers(random, test::count_of(c.w));
-    const std::vector<double> exact =
-        test::oracle<double>(p, Op::kConvTranspose, std::vector<double>(src.begin(), src.end()).data(),
-                             std::vector<double>(wei.begin(), wei.end()).data(), nullptr);
-    const std::vector<float> found =
-        test::result<Family, float>(DataType::kFloat, p, src, wei, nullptr, true, serial());
-    double ours = 0, usual = 0;
-    const int64_t length = p.dst_size[0];
-    for (int64_t oc = 0; oc < p.oc; ++oc) {
-      std::vector<float> sums(length);
-      for (int64_t k = 0; k < p.ker[0]; ++k) {
-        for (int64_t x = 0; x < p.src_size[0]; ++x) {
-          float sum = 0;
-          for (int64_t begin = 0; begin < p.ic; begin += 128) {
-            float block = 0;
-            for (int64_t i = begin; i < std::min(p.ic, begin + 128); ++i) {
-              block = std::fma(src[i * p.src_c + x], wei[i * p.wei_0 + oc * p.wei_1 + k], block);
-            }
-            sum += block;
-          }
-          sums[x + k] += sum;
-        }
-      }
-      for (int64_t y = 0; y < length; ++y) {
-        const int64_t at = oc * p.dst_c + y;
-        ours += std::pow(found[at] - exact[at], 2);
-        usual += std::pow(sums[y] - exact[at], 2);
-      }
-    }
-    EXPECT(ours < 1.3 * usual, "squared errors ", ours, ", usual ", usual, ", ", c.describe());
+    test::expect_usual_errors<Family>(sizes);
   }
 }
 

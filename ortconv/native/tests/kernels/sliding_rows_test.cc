@@ -59,6 +59,11 @@ const Sizes kSizes[] = {
     {{1, 64, 50}, {64, 3, 30}, {1}, {1}, {0, 0}},
     {{1, 8, 30, 40}, {8, 2, 25, 30}, {1, 1}, {1, 1}, {4, 4, 4, 4}},
     {{1, 2, 3000}, {2, 1, 3000}, {1}, {1}, {1000, 1000}},
+    // and of pieces: many channels and taps
+    {{2, 400, 40}, {400, 3, 60}, {1}, {1}, {9, 5}},
+    {{1, 300, 6, 12}, {300, 2, 9, 9}, {1, 1}, {1, 1}, {4, 4, 4, 4}},
+    {{1, 300, 6, 12}, {300, 2, 9, 9}, {1, 1}, {1, 1}, {4, 4, 4, 4}, 1, true},
+    {{5, 300, 50}, {300, 1, 50}, {1}, {1}, {20, 20}},
     // channels last
     {{2, 5, 6, 30}, {5, 9, 3, 18}, {2, 1}, {1, 1}, {1, 1, 1, 1}, 1, true},
     {{2, 5, 40}, {5, 3, 20}, {1}, {1}, {1, 1}, 1, true},
@@ -74,6 +79,15 @@ TEST(chosen_problems) {
     EXPECT(is_taken(c, Operand::kSrc) || is_taken(c, Operand::kWeights), c.describe());
     if (is_taken(c, Operand::kSrc)) test::check_in_turns<Src>(maker, c, at);
     if (is_taken(c, Operand::kWeights)) test::check_in_turns<Weights>(maker, c, at);
+  }
+}
+
+TEST(sums_are_as_exact_as_the_usual_ones) {
+  for (const Sizes& sizes :
+       {Sizes{{1, 1200, 60}, {1200, 2, 200}, {1}, {1}, {50, 50}}, Sizes{{1, 300, 20}, {300, 2, 9}, {1}, {1}, {0, 0}},
+        Sizes{{1, 700, 100}, {700, 2, 30}, {1}, {1}, {0, 0}}}) {
+    test::expect_usual_errors<Src>(sizes);
+    test::expect_usual_errors<Weights>(sizes);
   }
 }
 

@@ -52,8 +52,6 @@ const Layer kLayers[] = {
     {"many channels k3", kernels::Op::kConv, 1, 20000, 4, 1, {100}, 3, 1, 1},
     {"long filter k5000", kernels::Op::kConv, 1, 1, 2, 1, {6000}, 5000, 1, 0},
     {"long filter k5000s3", kTransposed, 1, 40, 2, 1, {200}, 5000, 3, 0},
-    {"many channels of a long filter k500", kTransposed, 2, 1200, 2, 1, {60}, 500, 1, 200},
-    {"many channels of a filter k9", kTransposed, 1, 600, 2, 1, {12, 14}, 9, 1, 4},
     {"filter larger than src k17s2", kTransposed, 1, 3, 24, 1, {2, 51}, 17, 2, 0},
     {"filter larger than src k6", kTransposed, 2, 4, 7, 1, {2, 10, 4}, 6, 1, 2},
 };
