@@ -42,6 +42,8 @@ class Worker {
     list_steps();
     list_row_taps();
     complete_ = is_complete();
+    // Vectors reach beyond the rows of the copy. Products of what memory held can take a hundred times as long.
+    zero_cells(copy_, layout_.copy_rows * layout_.pitch + kCopyOverrun);
   }
 
   void run_items(int64_t begin, int64_t end) {

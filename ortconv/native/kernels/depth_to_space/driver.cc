@@ -112,6 +112,11 @@ void Worker<T, Operand>::list(int64_t item, Packed* packed) const {
   const int64_t block = item / plan_.panels.count, group = block / layout_.num_blocks;
   packed->src = static_cast<const T*>(job_.src) + group * plan_.ic * job_.problem.src_c;
   list_block(plan_, layout_, job_.problem, block % layout_.num_blocks, &packed->block);
+  // Columns that are computed in vain are of zeros: products of what memory held can take a hundred times as long.
+  const int64_t last = packed->block.num_panels - 1, columns = packed->block.panels[last].columns;
+  Operand* cells = packed->cells + last * layout_.panel_columns * plan_.depth + columns;
+  const int64_t in_vain = align_up(columns, layout_.lanes) - columns;
+  for (int64_t k = 0; k < plan_.depth; ++k, cells += layout_.panel_columns) std::fill_n(cells, in_vain, Operand());
 }
 
 // Of the operands [begin, end); asks for those `ahead` of them. Returns what the kernel does.

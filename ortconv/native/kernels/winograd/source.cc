@@ -117,8 +117,10 @@ void Source<T>::transform_last(const T* from, float* out, int64_t stride) {
   const AxisPlan& axis = plan_.axis[last_];
   const int64_t tiles = block_.count[last_], size = problem_.src_size[last_];
   if (from == nullptr) {
+    // As far as other rows write: vectors of what memory held would be transformed and multiplied with them.
     const int64_t points = unit_.points / unit_.outer_points;
-    for (int64_t q = 0; q < points; ++q) std::fill_n(out + q * stride, tiles * axis.dilation, 0.0f);
+    const int64_t written = (axis.dilation - 1) * tiles + align_up(tiles, kLanes);
+    for (int64_t q = 0; q < points; ++q) std::fill_n(out + q * stride, written, 0.0f);
     return;
   }
   int64_t x = axis_[last_].begin;
