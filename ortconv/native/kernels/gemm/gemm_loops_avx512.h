@@ -25,10 +25,11 @@ auto load_operand(const B* b, Lanes... lanes) {
   }
 }
 
-// How far ahead of its use an A that no cache holds is asked for, in bytes.
-constexpr int64_t kAhead = 2048;
+// How far ahead of its use an A that no cache holds is asked for, in bytes, and what lies beyond the first row of B.
+constexpr int64_t kAhead = 2048, kBeyond = 4096;
 
-// What is likely in no cache: nothing, an operand, or what is read next. With kNone lda equals the number of rows.
+// What is likely in no cache: nothing, an operand, or what is read next, which is what the caller names or what follows
+// in the memory of B. With kNone lda equals the number of rows.
 enum class Far { kNone, kA, kB, kNext };
 
 constexpr int kMostVectors = 28;  // of accumulators
@@ -44,7 +45,8 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
   const int64_t* tap = g.tap_offset;
   const B* b = g.b + *tap + n0;
   const int64_t lda = kFar == Far::kNone ? R : g.lda, ldb = g.ldb;
-  [[maybe_unused]] const char* next = static_cast<const char*>(g.next == nullptr ? g.b : g.next);
+  [[maybe_unused]] const char* next =
+      g.next == nullptr ? reinterpret_cast<const char*>(g.b) + kBeyond : static_cast<const char*>(g.next);
   Vector acc[R][V];
   [[maybe_unused]] const auto lanes =
       avx512::first<T>(std::min<int64_t>(g.cols - n0 - (V - 1) * kLanes<T>, kLanes<T>));  // of the last vector
