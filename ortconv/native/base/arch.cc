@@ -93,7 +93,9 @@ ArchFlags detect() {
   const bool tiles = bit(leaf7.edx, 24), tiles_of_bf16 = bit(leaf7.edx, 22);
   flags.amx_bf16 = flags.avx512_bf16 && tiles && tiles_of_bf16 && (saved & kTiles) == kTiles && may_use_tiles();
   const Registers vendor = cpuid(0, 0);
-  flags.slow_bf16_dots = vendor.ebx == 0x756e6547 && vendor.edx == 0x49656e69 && vendor.ecx == 0x6c65746e;  // Intel
+  const bool is_intel = vendor.ebx == 0x756e6547 && vendor.edx == 0x49656e69 && vendor.ecx == 0x6c65746e;
+  flags.slow_bf16_dots = is_intel;
+  flags.slow_l3 = is_intel && flags.avx512;
   return flags;
 }
 

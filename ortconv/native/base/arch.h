@@ -17,6 +17,8 @@ struct ArchFlags {
   bool avx_vnni = false;     // the same in AVX2's encoding; implies avx2_fma
   // Dot products of AVX512-BF16 take longer than the same products in float: on Sapphire Rapids twice as long.
   bool slow_bf16_dots = false;
+  // What L2 lacks takes long to come: Intel spreads the L3 of servers over a mesh.
+  bool slow_l3 = false;
 
   // Whether there are dot products of bytes whose sums are exact.
   bool has_byte_dots() const { return avx512_vnni || avx_vnni || neon; }

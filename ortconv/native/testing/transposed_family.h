@@ -20,8 +20,9 @@ namespace ortconv::test {
 // A run, with scratch full of NaN and of exactly the size that is asked for.
 template <class Family, class T>
 std::vector<T> result(DataType dtype, const ConvProblem& p, const std::vector<T>& src, const std::vector<T>& wei,
-                      const T* bias, bool constant, const Parallel& parallel, size_t* scratch_bytes = nullptr) {
-  const auto plan = Family::make_plan(p, dtype, constant ? wei.data() : nullptr, ArchFlags::host());
+                      const T* bias, bool constant, const Parallel& parallel, size_t* scratch_bytes = nullptr,
+                      const ArchFlags& arch = ArchFlags::host()) {
+  const auto plan = Family::make_plan(p, dtype, constant ? wei.data() : nullptr, arch);
   const size_t bytes = Family::scratch_bytes(*plan, p, parallel.threads);
   if (scratch_bytes != nullptr) *scratch_bytes = bytes;
   void* scratch = ::operator new(bytes, std::align_val_t(64));

@@ -16,7 +16,8 @@ constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src,
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
 constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src does not pay in any case
-constexpr int64_t kNearSrc = 256 << 10;    // bytes of src that stay in L2 while several panels are multiplied with them
+// Bytes of src that stay in L2 while several panels are multiplied with them, and as many as are best in long runs.
+constexpr int64_t kNearSrc = 256 << 10, kNearRuns = 1 << 20;
 constexpr int64_t kDeepTile = 640 << 10;   // of all channels of a tile of src, which stay in L2 while weights pass
 constexpr int64_t kCopiesBytes = 2 << 20;  // of all copies of tiles of src
 constexpr int kMostShare = 16;             // threads, each with a slice of the scratch
@@ -266,7 +267,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   constexpr int64_t kFarBytes = 4 << 20;
   // Vectors of rows that are shorter than one lie across cache lines: for many panels such rows are copied.
   const bool few_panels = plan.rows() <= kFewPanels * plan.mr;
-  const bool in_place = plan.arch.avx512 ? positions >= kGemmColumns || few_panels : is_read_in_place(plan, row, bytes);
+  bool in_place = plan.arch.avx512 ? positions >= kGemmColumns || few_panels : is_read_in_place(plan, row, bytes);
+  constexpr int64_t kManyPanels = 8, kSlowBytes = 1 << 20;
+  if (plan.arch.slow_l3) in_place &= bytes <= kSlowBytes || plan.rows() <= kManyPanels * plan.mr;
   reads_in_place = dots || (dense && (wide || in_place));
   // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
   constexpr int64_t kFewWidened = 64;
@@ -277,7 +280,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (!reads_in_place && has_images && p.src_c > 1 && p.src_c <= kShortRow) narrow = false;
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
-    const int64_t near = kNearSrc / (plan.ic * number) / kGemmColumns * kGemmColumns;
+    const int64_t near_bytes = plan.arch.slow_l3 ? kNearRuns : kNearSrc;
+    const int64_t near = near_bytes / (plan.ic * number) / kGemmColumns * kGemmColumns;
     const int64_t most = kColumnsInPlace * kFloat / plan.cell_bytes();
     choose_columns(plan.rows() <= plan.mr ? most : std::clamp(near, most / 8, most));
   }

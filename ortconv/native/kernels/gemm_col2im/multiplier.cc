@@ -200,7 +200,7 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin;
   const Cell* a = weights_from<Cell>(first_row * plan_.ic + source.channel * lda + (begin - panel_begin));
-  const bool is_first = begin == part_.channel * plan_.taps;  // the others find src in the cache
+  const bool is_first = begin == tile.row_begin;  // the others find src in the cache
   // The rows of a copy end with zeros, and loads of a part of a vector take longer; but dst has no room for their sums.
   const int64_t granule = geo_.in_dst ? 1 : kLeastLanes;
   args.rows = rows, args.lda = lda;

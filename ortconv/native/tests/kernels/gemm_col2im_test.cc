@@ -173,6 +173,23 @@ TEST(a_plan_computes_one_size_after_the_other) {
   }
 }
 
+// A large src: many panels read a copy, and few read it in place, in longer runs.
+TEST(what_lies_beyond_l2_of_any_cpu) {
+  CaseMaker maker(40);
+  for (const int64_t oc : {120, 20}) {
+    const ConvProblem p = dense_problem(300, oc, {900}, {1}, {1}, {0}, {900});
+    const std::vector<float> src = maker.values<float>(p.src_n), wei = maker.values<float>(300 * oc);
+    const std::vector<float> wanted = test::oracle<float>(p, Op::kConvTranspose, src.data(), wei.data(), nullptr);
+    for (const bool slow : {false, true}) {
+      ArchFlags arch = ArchFlags::host();
+      arch.slow_l3 = slow;
+      const std::vector<float> found =
+          test::result<Family, float>(DataType::kFloat, p, src, wei, nullptr, true, serial(), nullptr, arch);
+      EXPECT(test::first_difference(found, wanted) < 0, oc, " channels, slow: ", slow);
+    }
+  }
+}
+
 TEST(results_beyond_the_caches) {
   CaseMaker maker(37);
   Case c = case_of({{1, 2, 40, 40}, {2, 7, 2, 2}, {32, 32}, {1, 1}, {0, 0, 0, 0}});
