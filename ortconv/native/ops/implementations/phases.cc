@@ -15,9 +15,10 @@ using kernels::Plan;
 class Phases : public PackedDirect {
  public:
   Phases(const Node& node, const kernels::PlanPtr& sizes) : PackedDirect(node, sizes, kernels::Packing::kPhases) {
-    if (node.wei != nullptr && kernels::parts_pay(*sizes, node.arch, node.wei)) {
-      product_cost_ = kernels::parts_cost(*sizes, node.arch);
-    }
+    const bool in_parts = node.wei != nullptr && kernels::parts_pay(*sizes, node.arch, node.wei);
+    if (in_parts) product_cost_ = kernels::parts_cost(*sizes, node.arch);
+    packed_bytes_ = in_parts ? 2 * static_cast<double>(kernels::parts_packed_size(*sizes))
+                             : (sizes->in_pairs() ? 2 : 4) * weight_count(node.problem);
   }
 
   std::optional<Work> work(const ConvProblem& p) const override {
@@ -61,8 +62,7 @@ class Phases : public PackedDirect {
     work.stored = dst_count(p);
     work.steps = copies * ic * planes * static_cast<double>(geo.image_rows * geo.batch_block) +
                  dst_rows(p) * static_cast<double>(p.oc) + static_cast<double>(plan.num_taps);
-    const double weights = (plan.in_pairs() ? 2 : 4) * weight_count(p);
-    work.far_weights = far_bytes(weights, std::max(1.0, blocks / static_cast<double>(plan.g)));
+    work.far_weights = far_bytes(packed_bytes_, std::max(1.0, blocks / static_cast<double>(plan.g)));
     work.far = far_src + far_bytes(4 * dst_count(p));
     return work;
   }
@@ -88,6 +88,7 @@ class Phases : public PackedDirect {
   }
 
   double product_cost_ = 1;  // of numbers in parts, if they are multiplied so; that of floats is 1
+  double packed_bytes_;      // of weights
 };
 
 }  // namespace
