@@ -8,6 +8,7 @@ import platform
 import pytest
 
 __all__ = [
+    "HAS_AMX_BF16",
     "HAS_AVX2",
     "HAS_AVX512",
     "HAS_AVX512_VNNI",
@@ -27,6 +28,7 @@ def _flags() -> frozenset[str]:
 
 HAS_AVX2 = {"avx2", "fma"} <= _flags()
 HAS_AVX512 = "avx512f" in _flags()
+HAS_AMX_BF16 = "amx_bf16" in _flags()
 
 WITHOUT_AVX512 = (
     "without AVX-512, OpenVINO's CPU plugin truncates to bfloat16, turns what exceeds int32 into a uint8 of 0, and "
