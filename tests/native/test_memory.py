@@ -14,8 +14,8 @@ pytestmark = pytest.mark.skipif(
     not pathlib.Path("/proc/self/status").exists(), reason="resident memory is read from /proc, which Linux has"
 )
 
-_NUMBER = 1.5 if HAS_AMX_BF16 else 1
-"""Packed floats in those of the weights: AMX multiplies three bfloat16 parts of each."""
+_PACKED = 1.5 if HAS_AMX_BF16 else 1
+"""Bytes of a packed float in those of a float: with AMX it is three bfloat16 numbers."""
 
 _PRELUDE = """
 import ctypes, gc, pathlib, sys
@@ -129,9 +129,9 @@ def test_runs_leave_nothing_behind(layer: tuple[object, ...]) -> None:
 @pytest.mark.parametrize(
     ("layer", "packed"),
     [
-        pytest.param((256, 128, 8, 3, (8, 8)), _NUMBER, id="small images"),
-        pytest.param((1024, 512, 2, 0, (16, 16)), _NUMBER, id="kernel as large as the stride"),
-        pytest.param((256, 128, 8, 3, (20, 32)), _NUMBER, id="larger images"),
+        pytest.param((256, 128, 8, 3, (8, 8)), _PACKED, id="small images"),
+        pytest.param((1024, 512, 2, 0, (16, 16)), _PACKED, id="kernel as large as the stride"),
+        pytest.param((256, 128, 8, 3, (20, 32)), _PACKED, id="larger images"),
         pytest.param((256, 256, 4, 1, (32, 24)), 4, id="minimal filtering"),
     ],
 )

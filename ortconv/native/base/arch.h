@@ -17,7 +17,7 @@ struct ArchFlags {
   bool avx_vnni = false;     // the same in AVX2's encoding; implies avx2_fma
   // Dot products of AVX512-BF16 take longer than the same products in float: on Sapphire Rapids twice as long.
   bool slow_bf16_dots = false;
-  // What L2 lacks takes long to come: Intel spreads the L3 of servers over a mesh.
+  // What is not in L2 takes long to read. Set for every Intel CPU with AVX-512: servers spread their L3 over a mesh.
   bool slow_l3 = false;
 
   // Whether there are dot products of bytes whose sums are exact.

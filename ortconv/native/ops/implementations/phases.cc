@@ -17,7 +17,7 @@ class Phases : public PackedDirect {
   Phases(const Node& node, const kernels::PlanPtr& sizes) : PackedDirect(node, sizes, kernels::Packing::kPhases) {
     const bool in_parts = node.wei != nullptr && kernels::parts_pay(*sizes, node.arch, node.wei);
     if (in_parts) product_cost_ = kernels::parts_cost(*sizes, node.arch);
-    packed_bytes_ = in_parts ? 2 * static_cast<double>(kernels::parts_packed_size(*sizes))
+    packed_bytes_ = in_parts ? sizeof(uint16_t) * static_cast<double>(kernels::parts_packed_size(*sizes))
                              : (sizes->in_pairs() ? 2 : 4) * weight_count(node.problem);
   }
 

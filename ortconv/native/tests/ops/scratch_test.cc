@@ -1,13 +1,13 @@
 // No kernel multiplies what its scratch held before the run. Lanes that are not written may hold anything; but where
 // that is a subnormal number, as integers and pointers are, a product takes a hundred times as long on Intel's CPUs.
 #include <algorithm>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "kernels/element.h"
 #include "ops/convolution.h"
 #include "testing/cases.h"
+#include "testing/guarded.h"
 #include "testing/test.h"
 #include "testing/transposed_family.h"
 
@@ -18,22 +18,6 @@ namespace ortconv {
 namespace {
 
 using test::Case;
-
-// Memory whose numbers are subnormal in every type.
-class Subnormals {
- public:
-  explicit Subnormals(size_t bytes) : data_(::operator new(bytes, kAlignment)) {
-    std::fill_n(static_cast<uint16_t*>(data_), bytes / sizeof(uint16_t), uint16_t{1});
-  }
-  ~Subnormals() { ::operator delete(data_, kAlignment); }
-  Subnormals(const Subnormals&) = delete;
-  Subnormals& operator=(const Subnormals&) = delete;
-  void* data() { return data_; }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  void* data_;
-};
 
 // Whether fn() has an operand that is subnormal, which the CPU keeps note of.
 template <class Fn>
@@ -59,9 +43,12 @@ void check(test::CaseMaker& maker, const Case& c, DataType dtype, std::vector<st
       const Convolution convolution(dtype, c.op(), p, wei.data(), lifetime, ArchFlags::host(), {name, "", "", ""});
       const auto choice = convolution.choose(p, wei.data());
       if (choice->finite == nullptr || choice->finite->entry->name != name) continue;
-      Subnormals scratch(convolution.scratch_bytes(*choice, 1));
+      const size_t bytes = align64(convolution.scratch_bytes(*choice, 1));
+      kernels::Guarded scratch(bytes, false);
+      std::fill_n(scratch.as<uint16_t>(), bytes / sizeof(uint16_t), uint16_t{1});  // subnormal in every type
       const bool meets = meets_subnormals([&] {
-        convolution.run(*choice, src.data(), wei.data(), bias.data(), nullptr, dst.data(), scratch.data(), serial());
+        convolution.run(*choice, src.data(), wei.data(), bias.data(), nullptr, dst.data(), scratch.as<void>(),
+                        serial());
       });
       EXPECT(!meets, name, ", type ", static_cast<int>(dtype), ", ", c.describe());
       done->push_back(name);
