@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "base/arch.h"
+#include "base/buffer.h"
 #include "base/parallel.h"
 #include "ep/numbers.h"
-#include "kernels/conv/plan.h"
 #include "kernels/fourier/transform.h"
 
 namespace ortconv::ep {
@@ -207,7 +207,7 @@ std::vector<int64_t> lengths_of(const Filters& filters, int64_t bins) {
   std::vector<int64_t> all = {2 * (bins - 1), taps, bins, 2 * bins - 1, 2 * bins, power};
   const auto& kernel = kernels::get_fourier_kernel<double>(ArchFlags::host());
   const auto plan = kernel.make_plan(size, kernels::FourierKind::kReal);
-  const kernels::Buffer scratch(kernels::fourier_scratch_bytes(kernel, size, 1, 1));
+  const Buffer scratch(kernels::fourier_scratch_bytes(kernel, size, 1, 1));
   Numbers64 spectrum((size / 2 + 1) * 2);
   for (const int64_t frequency : {bins - 1, bins - 2, bins / 2, bins / 4}) {
     if (frequency < 1 || largest_of(filters, frequency) == 0) continue;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/activation.h"
+#include "base/buffer.h"
 #include "base/math.h"
 #include "base/parallel.h"
-#include "kernels/conv/plan.h"
 #include "ops/choice_log.h"
 #include "ops/epilogue.h"
 #include "ops/plain_axes.h"
@@ -204,7 +204,7 @@ std::shared_ptr<const ConvChoice> Convolution::measure(const ConvChoice& choice,
   const implementations::Values values{false, false};
   const auto seconds_of = [&](const implementations::Implementation& implementation) {
     implementation.pack(weights(choice, wei));
-    const kernels::Buffer scratch(implementation.scratch_bytes(choice.simplified, parallel.threads));
+    const Buffer scratch(implementation.scratch_bytes(choice.simplified, parallel.threads));
     const implementations::Tensors tensors{src, weights(choice, wei), bias, dst, scratch.as<void>()};
     const auto begin = std::chrono::steady_clock::now();
     const bool done = implementation.run(choice.simplified, tensors, parallel);
@@ -246,7 +246,7 @@ void Convolution::run_chosen(const ConvChoice& choice, const ConvProblem& proble
   // A src of infinities, NaN or huge numbers: rare enough to choose anew and to have its scratch allocated.
   const implementations::Implementation& other = *chooser(choice).choose(problem, {!finite, true}).implementation;
   other.pack(tensors.wei);
-  const kernels::Buffer more(other.scratch_bytes(problem, parallel.threads));
+  const Buffer more(other.scratch_bytes(problem, parallel.threads));
   other.run(problem, {tensors.src, tensors.wei, tensors.bias, tensors.dst, more.as<void>()}, parallel);
 }
 

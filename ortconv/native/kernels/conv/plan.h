@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <variant>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/math.h"
 #include "kernels/bf16_split/bf16_split.h"
 #include "kernels/conv/conv.h"
@@ -65,26 +65,6 @@ struct Unit {
   int64_t first_group, num_groups;
   int64_t num_classes;               // row-major, the last axis complete
   std::vector<int64_t> outer_class;  // [num_classes / classes of the last axis][axes before the last]: the residues
-};
-
-// Memory of 64-byte aligned bytes; none at first.
-class Buffer {
- public:
-  Buffer() = default;
-  explicit Buffer(size_t bytes) : data_(static_cast<char*>(::operator new(bytes, kAlignment))) {}
-
-  bool empty() const { return data_ == nullptr; }
-  template <class T>
-  T* as() const {
-    return reinterpret_cast<T*>(data_.get());
-  }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Delete {
-    void operator()(char* data) const { ::operator delete(data, kAlignment); }
-  };
-  std::unique_ptr<char, Delete> data_;
 };
 
 struct Plan {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/buffer.h"
 #include "kernels/conv/plan.h"
 #include "kernels/depth_to_space/depth_to_space.h"
 #include "kernels/depth_to_space/kernel.h"

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
-#include "kernels/conv/plan.h"
+#include "base/buffer.h"
 #include "kernels/disjoint_windows/disjoint_windows.h"
+#include "kernels/gemm/gemm.h"
 
 namespace ortconv::kernels::disjoint_windows {
 

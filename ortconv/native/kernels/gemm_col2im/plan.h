@@ -11,7 +11,7 @@
 #include <memory>
 #include <mutex>
 
-#include "kernels/conv/plan.h"
+#include "base/buffer.h"
 #include "kernels/gemm_col2im/gemm_col2im.h"
 #include "kernels/im2col/product.h"
 

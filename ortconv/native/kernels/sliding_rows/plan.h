@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/conv/plan.h"
+#include "base/buffer.h"
 #include "kernels/sliding_rows/sliding_rows.h"
 #include "kernels/sliding_rows/tile.h"
 

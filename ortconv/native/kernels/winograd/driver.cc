@@ -34,7 +34,7 @@ void multiply(const Plan& plan, const Geometry& geo, const Unit& unit, const flo
               int64_t tiles, char* slice) {
   const float* source = reinterpret_cast<const float*>(slice);
   float* products = reinterpret_cast<float*>(slice + geo.products);
-  const bool far_weights = static_cast<int64_t>(plan.packed.size()) > kFarWeights;
+  const bool far_weights = plan.packed_size() > kFarWeights;
   const int64_t no_offset = 0;
   for (const Family& family : unit.families) {
     const Panels panels(oc_count * family.num_classes, plan.gemm->mr);

@@ -59,8 +59,8 @@ void pack(const ConvProblem& p, const T* wei, Plan* plan) {
   const bool transposed = plan->op == Op::kConvTranspose;
   const int64_t ic = plan->ic;
   const int64_t oc_stride = transposed ? p.wei_1 : p.wei_0, ic_stride = transposed ? p.wei_0 : p.wei_1;
-  plan->packed.resize(plan->g * plan->oc * ic * plan->num_weights);
-  float* out = plan->packed.data();
+  plan->packed = Buffer(static_cast<size_t>(plan->packed_size()) * sizeof(float));
+  float* out = plan->packed.as<float>();
   for (int64_t g = 0; g < plan->g; ++g, wei += (transposed ? ic : plan->oc) * p.wei_0) {
     for (int64_t block = 0; block < plan->num_blocks; ++block) {
       const int64_t oc_begin = plan->block_begin(block), oc_count = plan->block_begin(block + 1) - oc_begin;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/buffer.h"
 #include "kernels/epilogue/epilogue.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/interleave/interleave.h"
@@ -85,9 +86,10 @@ struct Plan {
   const TransformKernels* transform;
 
   // [group][block][unit][family][weight][panel][src channel][row]; rows: for each dst channel the classes.
-  std::vector<float> packed;
+  Buffer packed;
+  int64_t packed_size() const { return g * oc * ic * num_weights; }
   const float* packed_block(int64_t group, int64_t block) const {
-    return packed.data() + (group * oc + block_begin(block)) * ic * num_weights;
+    return packed.as<float>() + (group * oc + block_begin(block)) * ic * num_weights;
   }
 };
 

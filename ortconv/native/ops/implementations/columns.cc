@@ -1,6 +1,7 @@
 // A few positions multiplied with weights in the order in which they lie, see kernels/conv/col2im.h.
 #include <mutex>
 
+#include "base/buffer.h"
 #include "kernels/conv/col2im.h"
 #include "ops/implementations/direct.h"
 #include "ops/implementations/sizes.h"
@@ -72,7 +73,7 @@ class Columns : public Direct {
 
   const bool is_widened_;
   mutable std::once_flag once_;
-  mutable kernels::Buffer widened_;
+  mutable Buffer widened_;
 };
 
 }  // namespace
