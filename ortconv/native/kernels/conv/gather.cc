@@ -5,6 +5,7 @@
 #include "base/math.h"
 #include "kernels/conv/cells.h"
 #include "kernels/conv/stages.h"
+#include "kernels/prefetch.h"
 
 namespace ortconv::kernels {
 namespace {
@@ -36,15 +37,6 @@ void fill_line(const ToFloatKernel& kernel, const Line& line, const T* src, int6
     }
   }
   zero_cells(out + line.end, line.length - line.end);
-}
-
-// Prefetches the part of a line that is inside src.
-template <class T>
-void prefetch_line([[maybe_unused]] const Line& line, [[maybe_unused]] const T* src) {
-#if defined(__GNUC__)
-  constexpr int64_t kCacheLine = 64 / sizeof(T);
-  for (int64_t i = line.begin; i < line.end; i += kCacheLine) __builtin_prefetch(src + line.origin + i);
-#endif
 }
 
 // Whether the lines of these rows are rows of src that are contiguous in memory.
@@ -157,7 +149,6 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
   }
   const Line whole(low, (f.grid - 1) * step + 1 + high - low, p.src_size[last]);
   const int64_t pitch = line_capacity(plan.axis[last], f);
-  // The CPU's own prefetcher is too slow for short runs of src.
   constexpr int64_t kChannelsAhead = 3, kShortRun = 4096;
   const bool short_runs = p.src_x[last] == 1 && plane_rows * f.grid * static_cast<int64_t>(sizeof(T)) <= kShortRun;
 
@@ -165,7 +156,8 @@ void gather(const Plan& plan, const Geometry& geo, const ConvProblem& p, const B
   for (int64_t c = 0; c < plan.ic; ++c, src += p.src_c, grid += geo.channel_stride) {
     for (int64_t row = 0; short_runs && c + kChannelsAhead < plan.ic && row < plane_rows; ++row) {
       const int64_t source = buffers.sources[row];
-      if (source != kOutside) prefetch_line(whole, src + kChannelsAhead * p.src_c + source);
+      if (source == kOutside) continue;
+      prefetch(src + kChannelsAhead * p.src_c + source + whole.origin + whole.begin, whole.end - whole.begin);
     }
     Cell* planes = grid;
     for (int64_t outer = 0; outer < geo.outer_planes; ++outer, planes += f.num_planes * geo.plane_size) {

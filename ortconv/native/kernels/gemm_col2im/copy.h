@@ -11,17 +11,9 @@
 #include "kernels/gemm_col2im/item.h"
 #include "kernels/gemm_col2im/tiles.h"
 #include "kernels/gemm_col2im/walk.h"
+#include "kernels/prefetch.h"
 
 namespace ortconv::kernels::gemm_col2im {
-
-// Prefetches what is read soon, not in this order.
-template <class Cell>
-void prefetch([[maybe_unused]] const Cell* in, [[maybe_unused]] int64_t count) {
-#if defined(__GNUC__)
-  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Cell));
-  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(in + i, 0, 2);
-#endif
-}
 
 // Copies rows of kLength numbers, in_step apart.
 template <int kLength, class Cell>
@@ -103,7 +95,7 @@ void SrcCopy<In>::strips(const Tile& tile, int64_t channel, int64_t depth, Cell*
     const In* in = src + channel * problem.src_c + geo.axis[0].x_begin * geo.inner_x + tile.begin;
     constexpr int64_t kAhead = 16;
     for (int64_t k = 0; k < depth; ++k, in += problem.src_c) {
-      if (k + kAhead < depth) prefetch(in + kAhead * problem.src_c, copied);
+      if (k + kAhead < depth) prefetch<Cache::kL2>(in + kAhead * problem.src_c, copied);
       for (int64_t column = 0; column < copied; column += geo.strip) {
         Cell* to = out + column * depth + k * geo.strip;
         if constexpr (!std::is_same_v<In, Cell>) {

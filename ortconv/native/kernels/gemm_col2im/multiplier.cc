@@ -37,7 +37,8 @@ auto Multiplier<In>::source(const Tile& tile, int64_t channel, int64_t depth, bo
   if (geo_.dots) return {channel, depth, src_ + channel, nullptr, 1, accumulate};
   const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
   if (geo_.reads_in_place) {
-    for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) prefetch(in + k * problem_.src_c, tile.columns);
+    for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k)
+      prefetch<Cache::kL2>(in + k * problem_.src_c, tile.columns);
     return {channel, depth, in, nullptr, problem_.src_c, accumulate};
   }
   const int64_t index =
@@ -171,7 +172,7 @@ void Multiplier<In>::multiply_wide_panel(const Tile& tile, int64_t panel, const 
     const int64_t size = args.k * ldb;
     const Weight* next = b + (geo_.all_depth ? k * ldb + size : plan_.ic * ldb);  // weights
     for (int64_t x = 0, call = 0; x < tile.columns; x += height, ++call) {
-      if (geo_.prefetches) prefetch(next + size * call / calls, size / calls);
+      if (geo_.prefetches) prefetch<Cache::kL2>(next + size * call / calls, size / calls);
       args.rows = std::min(height, tile.columns - x);
       args.a = a + k * source.step + x;
       for (int64_t i = 0; i < args.rows; ++i) c[i] = out + (x + i) * geo_.transposed_pitch;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/interleave/row_range.h"
+#include "kernels/prefetch.h"
 #include "kernels/winograd/stages.h"
 
 namespace ortconv::kernels::winograd {
@@ -60,7 +61,12 @@ void write_rows(const Run<T>& run, const Block& block, const DstRow* list, int64
     return;
   }
   const float** rows = reinterpret_cast<const float**>(slice + run.geometry.phase_rows);
+  constexpr int64_t kRowsAhead = 4;
   for (const DstRow* row = list; row != list + count; ++row) {
+    if (list + count - row > kRowsAhead) {  // the lines that are written in parts
+      prefetch_to_write(dst + row[kRowsAhead].offset + begin);
+      prefetch_to_write(dst + row[kRowsAhead].offset + end - 1);
+    }
     for (int64_t j = 0; j < x.step; ++j) {
       for (int64_t v = 0; v < x.dilation; ++v) {
         for (int64_t r = 0; r < x.num_classes(); ++r) {

@@ -3,6 +3,7 @@
 
 #include "base/math.h"
 #include "kernels/conv/geometry.h"
+#include "kernels/prefetch.h"
 #include "kernels/winograd/stages.h"
 
 namespace ortconv::kernels::winograd {
@@ -27,6 +28,7 @@ class Source {
   Source(const Run<T>& run, const Unit& unit, const Block& block, char* slice);
 
   int64_t residue[kMaxAxes] = {};  // of the axes before the last
+  int64_t ahead = 0;               // how far on what is read next lies, or zero
   uint32_t largest = 0;
 
   // Points of the axes from a on, at one src position of those before: out[point * stride + tile]. `from` is null
@@ -124,6 +126,10 @@ void Source<T>::transform_last(const T* from, float* out, int64_t stride) {
     return;
   }
   int64_t x = axis_[last_].begin;
+  if (ahead != 0) {
+    const int64_t begin = std::max<int64_t>(x, 0), end = std::min(x + axis_[last_].rows * axis.dilation, size);
+    prefetch(from + ahead + begin, end - begin);
+  }
   const float* row = widened(from, x);  // its element x is the first one of the windows
   if (axis.dilation == 1) return split(row + x, -x, std::min(size - x, axis_[last_].rows), tiles, out, stride);
   for (int64_t v = 0; v < axis.dilation; ++v, ++x, out += tiles) {
@@ -166,7 +172,9 @@ uint32_t transform_source(const Run<T>& run, const Unit& unit, const Block& bloc
   const int64_t piece_tiles = block.tiles / (block.batch_count * geo.pieces);
   const T* from = run.src + block.batch_begin * p.src_n + block.group * plan.ic * p.src_c;
   // What is written beyond a piece is overwritten by the next piece, channel or point.
+  constexpr int64_t kChannelsAhead = 4;
   for (int64_t c = 0; c < plan.ic; ++c, from += p.src_c) {
+    source.ahead = c + kChannelsAhead < plan.ic ? kChannelsAhead * p.src_c : 0;
     float* to = out + c * geo.columns;
     for (int64_t n = 0; n < block.batch_count; ++n) {
       for (int64_t piece = 0; piece < geo.pieces; ++piece, to += piece_tiles) {
