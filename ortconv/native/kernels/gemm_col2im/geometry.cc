@@ -354,6 +354,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     far_weights = plan.packed_size() * kCell > (1 << 20);
     near_src = bytes <= kNearSrc;
     prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;
+    // A slow L3 is kept busy by what a single panel itself asks for.
+    if (plan.arch.slow_l3) prefetches_src &= plan.rows() > plan.mr;
     prefetches = plan.wide_rows() * plan.ic * number_bytes > kFarWeights && positions >= 2 * plan.mr;
     if (!in_steps || num_slabs > 1) channels_in_steps = 1;
     channels_in_steps = std::min(channels_in_steps, block_channels);
