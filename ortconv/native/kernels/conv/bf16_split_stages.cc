@@ -35,6 +35,22 @@ class Calls {
   int64_t count_ = 0;
 };
 
+// Packed rows of weights of the first GEMM groups, of so many dst channels: each group has whole tiles.
+int64_t padded_rows(const Plan& plan, int64_t channels, int64_t groups) {
+  if (!plan.merged) {  // one class each
+    const bool all = groups == static_cast<int64_t>(plan.groups.size());
+    return align_up(channels, kPartRows) * (all ? plan.num_taps : plan.groups[groups].taps_before);
+  }
+  int64_t rows = 0;
+  for (int64_t i = 0; i < groups; ++i) {
+    rows += align_up(channels * plan.groups[i].num_classes, kPartRows) * plan.groups[i].num_taps;
+  }
+  return rows;
+}
+
+// Numbers of such a row.
+int64_t row_size(const Plan& plan) { return align_up(plan.ic, kPartChannels) * plan.num_parts; }
+
 }  // namespace
 
 double parts_cost(const Plan& plan, const ArchFlags& arch) {
@@ -65,24 +81,14 @@ bool parts_pay(Plan& plan, const ArchFlags& arch, const void* wei) {
 }
 
 int64_t parts_packed_offset(const Plan& plan, int64_t group_index, int64_t block, const GemmGroup& gemm_group) {
-  // Blocks begin at multiples of kPartRows, and there is only one where a group has several classes.
+  // Blocks begin at multiples of kPartRows.
   const int64_t begin = plan.block_begin(block), count = plan.block_begin(block + 1) - begin;
-  int64_t tap_rows = 0, all_tap_rows = 0;
-  for (const GemmGroup& group : plan.groups) {
-    if (&group == &gemm_group) tap_rows = all_tap_rows;
-    all_tap_rows += align_up(count * group.num_classes, kPartRows) * group.num_taps;
-  }
-  tap_rows += begin * plan.num_taps;
-  const int64_t channels = align_up(plan.ic, kPartChannels) * plan.num_parts;
-  return (group_index * (parts_packed_size(plan) / plan.g)) + tap_rows * channels;
+  const int64_t rows_before = begin * plan.num_taps + padded_rows(plan, count, &gemm_group - plan.groups.data());
+  return group_index * (parts_packed_size(plan) / plan.g) + rows_before * row_size(plan);
 }
 
 int64_t parts_packed_size(const Plan& plan) {
-  int64_t tap_rows = 0;
-  for (const GemmGroup& group : plan.groups) {
-    tap_rows += align_up(plan.oc * group.num_classes, kPartRows) * group.num_taps;
-  }
-  return plan.g * tap_rows * align_up(plan.ic, kPartChannels) * plan.num_parts;
+  return plan.g * padded_rows(plan, plan.oc, static_cast<int64_t>(plan.groups.size())) * row_size(plan);
 }
 
 template <class T>

@@ -36,9 +36,12 @@ class Phases : public PackedDirect {
     const auto chunks = static_cast<double>(ceil_div(plan.ic, plan.k_chunk));
     Work work;
     work.items = blocks;
-    double panels = 0, classes = 0;
+    double panels = 0, classes = 0, empty_classes = 0;
     for (const GemmGroup& group : plan.groups) {
-      if (group.num_taps == 0) continue;
+      if (group.num_taps == 0) {
+        empty_classes += static_cast<double>(group.num_classes);
+        continue;
+      }
       classes += static_cast<double>(group.num_classes);
       const int64_t rows = plan.oc * group.num_classes, most = plan.mr;
       const int64_t whole = rows / most * most, rest = rows - whole;
@@ -57,8 +60,10 @@ class Phases : public PackedDirect {
     const double copies = std::max(1.0, (1 - in_place) * blocks);
     work.copied = copies * ic * static_cast<double>(geo.channel_stride);
     if (!has_constant_weights()) work.copied += weight_count(p);
-    // What is added up outside of the registers: chunks of channels, and classes that several groups have.
-    work.added = (plan.merged ? chunks : chunks - 1) * classes * blocks * columns * static_cast<double>(plan.oc);
+    // What is added up outside of the registers: chunks of channels, and classes that several groups have. The sums of
+    // classes without taps are filled with zeros.
+    const double additions = (plan.merged ? chunks : chunks - 1) * classes + empty_classes;
+    work.added = additions * blocks * columns * static_cast<double>(plan.oc);
     work.stored = dst_count(p);
     work.steps = copies * ic * planes * static_cast<double>(geo.image_rows * geo.batch_block) +
                  dst_rows(p) * static_cast<double>(p.oc) + static_cast<double>(plan.num_taps);
