@@ -264,12 +264,15 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   narrow = size_of(plan.dtype) < sizeof(float) && !wide;
   const int64_t number = narrow ? static_cast<int64_t>(size_of(plan.dtype)) : plan.cell_bytes();
   const int64_t row = p.src_c * number, bytes = p.mb * p.ic * row;
-  constexpr int64_t kFarBytes = 4 << 20;
+  constexpr int64_t kFarBytes = 4 << 20, kSlowBytes = 1 << 20;
   // Vectors of rows that are shorter than one lie across cache lines: for many panels such rows are copied.
   const bool few_panels = plan.rows() <= kFewPanels * plan.mr;
   bool in_place = plan.arch.avx512 ? positions >= kGemmColumns || few_panels : is_read_in_place(plan, row, bytes);
-  constexpr int64_t kManyPanels = 8, kSlowBytes = 1 << 20;
-  if (plan.arch.slow_l3) in_place &= bytes <= kSlowBytes || plan.rows() <= kManyPanels * plan.mr;
+  if (plan.arch.slow_l3 && bytes > kSlowBytes) {
+    constexpr int64_t kPanels = 8, kPanelsOfFar = 3, kFewChannels = 64;
+    const bool is_far = bytes > kFarBytes && plan.ic > kFewChannels;
+    in_place &= plan.rows() <= (is_far ? kPanelsOfFar : kPanels) * plan.mr;
+  }
   reads_in_place = dots || (dense && (wide || in_place));
   // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
   constexpr int64_t kFewWidened = 64;
