@@ -268,6 +268,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   // Vectors of rows that are shorter than one lie across cache lines: for many panels such rows are copied.
   const bool few_panels = plan.rows() <= kFewPanels * plan.mr;
   bool in_place = plan.arch.avx512 ? positions >= kGemmColumns || few_panels : is_read_in_place(plan, row, bytes);
+  // Panel after panel read from a slow L3 takes longer than a copy, except of few channels.
   if (plan.arch.slow_l3 && bytes > kSlowBytes) {
     constexpr int64_t kPanels = 8, kPanelsOfFar = 3, kFewChannels = 64;
     const bool is_far = bytes > kFarBytes && plan.ic > kFewChannels;

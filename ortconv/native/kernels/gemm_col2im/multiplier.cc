@@ -37,8 +37,9 @@ auto Multiplier<In>::source(const Tile& tile, int64_t channel, int64_t depth, bo
   if (geo_.dots) return {channel, depth, src_ + channel, nullptr, 1, accumulate};
   const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
   if (geo_.reads_in_place) {
-    for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k)
+    for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) {
       prefetch<Cache::kL2>(in + k * problem_.src_c, tile.columns);
+    }
     return {channel, depth, in, nullptr, problem_.src_c, accumulate};
   }
   const int64_t index =
