@@ -71,15 +71,15 @@ void scatter(const Scatter<T>& s, const Unit& unit, const Segment* segments, int
       if (!inside) continue;
       const Sum<T>* row = tile + outer * phases * columns + seg->column;
       for (int64_t r = 0; r < phases; ++r, row += columns) rows[last_phase[r]] = row;
-      const InterleaveArgs<T> args = {rows,
-                                      unit.num_classes * columns,
-                                      oc_count,
-                                      seg->length,
-                                      phases,
-                                      bias == nullptr ? nullptr : bias + oc_begin,
-                                      dst + at,
-                                      p.dst_c,
-                                      s.geometry.store};
+      InterleaveArgs<T> args = {rows,
+                                unit.num_classes * columns,
+                                oc_count,
+                                seg->length,
+                                phases,
+                                bias == nullptr ? nullptr : bias + oc_begin,
+                                dst + at,
+                                p.dst_c,
+                                s.geometry.store};
       if (dst_x == 1) {
         write_row_range(plan.interleave->to<T>(), args, begin, end, rows);
       } else if (p.dst_c == 1 && oc_count > 1) {

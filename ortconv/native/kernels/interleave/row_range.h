@@ -9,9 +9,10 @@
 namespace ortconv::kernels {
 
 // Writes the elements [begin, end) of one row of dst in each of some channels: element phases * i + p is src[p][i] +
-// bias. args.dst points at element 0; args.src is `rows`, which is left changed; args.n is not read.
+// bias. args.dst points at element 0; args.src is `rows`; args.n is not read. Both are left changed: a copy of what was
+// just stored in smaller pieces would wait for the cache.
 template <class T>
-void write_row_range(InterleaveFn<T> interleave, InterleaveArgs<T> args, int64_t begin, int64_t end,
+void write_row_range(InterleaveFn<T> interleave, InterleaveArgs<T>& args, int64_t begin, int64_t end,
                      const Sum<T>** rows) {
   const int64_t groups = end / args.phases;
   const int64_t first = begin > 0 ? 1 : 0;  // whole group

@@ -75,8 +75,8 @@ void write_rows(const Run<T>& run, const Block& block, const DstRow* list, int64
         }
       }
     }
-    write_row_range<T>(plan.interleave->template to<T>(),
-                       {rows, 0, 1, 0, all_phases, &bias, dst + row->offset, 0, run.geometry.store}, begin, end, rows);
+    InterleaveArgs<T> args{rows, 0, 1, 0, all_phases, &bias, dst + row->offset, 0, run.geometry.store};
+    write_row_range(plan.interleave->template to<T>(), args, begin, end, rows);
   }
 }
 
