@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::align_val_t kUsual{64};
 constexpr std::align_val_t kHugePage{2 << 20};
-constexpr size_t kLarge = 4 << 20;  // as NumPy takes
+constexpr size_t kLarge = 4 << 20;  // as in NumPy
 
 }  // namespace
 
@@ -17,7 +17,7 @@ Buffer::Buffer(size_t bytes) {
   const std::align_val_t alignment = bytes < kLarge ? kUsual : kHugePage;
   data_ = {static_cast<char*>(::operator new(bytes, alignment)), Delete{alignment}};
 #if defined(__linux__)
-  if (bytes >= kLarge) madvise(data_.get(), bytes, MADV_HUGEPAGE);  // no more than a wish
+  if (bytes >= kLarge) madvise(data_.get(), bytes, MADV_HUGEPAGE);  // a hint: nothing depends on its success
 #endif
 }
 

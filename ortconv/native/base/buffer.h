@@ -7,8 +7,8 @@
 
 namespace ortconv {
 
-// Memory of 64-byte aligned bytes; none at first. A large one lies on huge pages where the system allows it, as finding
-// small pages of memory that is in no cache takes about as long as reading it.
+// Memory of 64-byte aligned bytes; none at first. A large one lies on huge pages where the system allows it: looking up
+// small pages slows down reads of memory that is in no cache.
 class Buffer {
  public:
   Buffer() = default;

@@ -268,7 +268,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   // Vectors of rows that are shorter than one lie across cache lines: for many panels such rows are copied.
   const bool few_panels = plan.rows() <= kFewPanels * plan.mr;
   bool in_place = plan.arch.avx512 ? positions >= kGemmColumns || few_panels : is_read_in_place(plan, row, bytes);
-  // Panel after panel read from a slow L3 takes longer than a copy, except of few channels.
+  // Reading src from a slow L3 once for each panel takes longer than copying it, unless it has few channels.
   if (plan.arch.slow_l3 && bytes > kSlowBytes) {
     constexpr int64_t kPanels = 8, kPanelsOfFar = 3, kFewChannels = 64;
     const bool is_far = bytes > kFarBytes && plan.ic > kFewChannels;
@@ -358,7 +358,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     far_weights = plan.packed_size() * kCell > (1 << 20);
     near_src = bytes <= kNearSrc;
     prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;
-    // A slow L3 is kept busy by what a single panel itself asks for.
+    // The loads of a single panel alone keep a slow L3 busy.
     if (plan.arch.slow_l3) prefetches_src &= plan.rows() > plan.mr;
     prefetches = plan.wide_rows() * plan.ic * number_bytes > kFarWeights && positions >= 2 * plan.mr;
     if (!in_steps || num_slabs > 1) channels_in_steps = 1;

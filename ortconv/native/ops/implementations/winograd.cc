@@ -34,7 +34,7 @@ class Filtering : public Implementation {
     work.copied = counts.source * kLanes;
     work.added = counts.results * kLanes;
     work.stored = counts.stores * kLanes;
-    // Short sums read their weights faster than such a cache sends them.
+    // What reading weights from a slow L3 takes, in multiples of what the table of costs says.
     constexpr double kFromSlowL3 = 3;
     work.far_weights = counts.weights * kLanes * sizeof(float) * (node_.arch.slow_l3 ? kFromSlowL3 : 1);
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
