@@ -23,9 +23,14 @@ import numpy as np, onnx, onnx.parser, onnxruntime
 import ortconv
 from ortconv.optimizer import optimization
 
+libc = ctypes.CDLL(None)  # glibc: others have neither mallopt nor malloc_trim
+if set_option := getattr(libc, "mallopt", None):
+    # 128 KiB and more come from the system, always: in memory used before, bytes that are never written count too.
+    set_option(-3, 128 << 10)  # M_MMAP_THRESHOLD
+
 def resident():
     gc.collect()
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # what is free is no one's
+    if trim := getattr(libc, "malloc_trim", None):  # what is free is no one's
         trim(0)
     # Pages of files come and go, as the system needs memory.
     status = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
@@ -54,7 +59,7 @@ class MallInfo(ctypes.Structure):  # glibc's struct mallinfo2
 
 def allocated():
     gc.collect()
-    query = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    query = getattr(libc, "mallinfo2", None)
     if query is None:  # another C library
         return 0
     query.restype = MallInfo
@@ -138,6 +143,9 @@ def test_runs_leave_nothing_behind(layer: tuple[object, ...]) -> None:
 def test_a_session_holds_what_a_stock_session_holds_and_the_packed_weights(
     layer: tuple[object, ...], packed: float
 ) -> None:
-    """In units of the weights, 4 to 16 MiB: as many numbers as the packed ones are, four for one where transformed."""
+    """In units of the weights, 4 to 8 MiB: as many as the packed ones are, four for one where transformed.
+
+    Half a unit is for scratch, beyond what a stock session has; weights packed twice would be a whole one more.
+    """
     (stock,), (ours,) = (measured(_SESSIONS, side, repr(layer)) for side in ("stock", "ours"))
-    assert ours < stock + packed + 0.25, (stock, ours)
+    assert ours < stock + packed + 0.5, (stock, ours)
