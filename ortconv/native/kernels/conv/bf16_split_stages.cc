@@ -199,7 +199,7 @@ void multiply_parts(const Plan& plan, const Geometry& geo, const int64_t* tap_of
         if (group.num_taps == 0) continue;
         // Numbers of the weights of one tap and one block of channels.
         const int64_t step = align_up(rows, kPartRows) * kPartChannels * plan.num_parts;
-        const int64_t taps = group.num_taps, steps = std::min(plan.piece, kCallWeights / step);
+        const int64_t taps = group.num_taps, steps = std::min(geo.piece, kCallWeights / step);
         // A call does several blocks of channels with all taps, or one block with some of the taps.
         const int64_t chunks = std::min(blocks, ceil_div(taps * blocks, steps));
         const int64_t cuts = ceil_div(taps, steps);

@@ -118,8 +118,9 @@ Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t least, int
 // The taps that a position meets may all lie next to each other, and so in one piece, if that has room for as many as
 // without the zeros around src there would be.
 int64_t piece_of(const Plan& plan, const ConvProblem& p) {
-  if (plan.op != Op::kConvTranspose || plan.parts != nullptr || plan.element_bytes < sizeof(float)) return plan.piece;
+  if (plan.op != Op::kConvTranspose || plan.element_bytes < sizeof(float)) return plan.piece;
   const MetTaps met = met_taps(p);
+  if (plan.parts != nullptr) return std::min(plan.piece, parts_piece_length(plan.ic, met.most));
   const int64_t piece = met.all ? plan.piece : std::min(plan.piece, piece_length(plan.ic, met.most));
   return has_short_sums(p) ? std::min(piece, best_piece(plan.ic * met.most)) : piece;
 }

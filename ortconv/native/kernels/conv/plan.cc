@@ -19,6 +19,11 @@ constexpr int64_t kMergeBelow = 8;
 // Products per element of C that one microkernel call should do: the slice of B it walks then stays in L1.
 constexpr int64_t kCallDepth = 256;
 
+// The sums of calls are added one after the other. Where a result is large its last partial sums are too, and so are
+// the errors of these additions: they make the largest error, of which pieces.h expects only the mean. ONNX Runtime's
+// are as many as there are taps.
+constexpr int64_t kMostCallsPerTap = 2;
+
 AxisPlan plan_axis(Op op, int64_t ker, int64_t stride, int64_t dilation, bool merge) {
   AxisPlan axis{ker, stride, dilation, 1, stride, {}};
   if (op == Op::kConv) {
@@ -116,7 +121,9 @@ void plan_groups(Plan& plan, const int64_t* wei_x) {
 int64_t choose_k_chunk(const Plan& plan) {
   int64_t taps = 1;
   for (const GemmGroup& group : plan.groups) taps = std::max(taps, group.num_taps);
-  const int64_t target = std::max<int64_t>(8, kCallDepth / taps);
+  const bool exact = plan.op == Op::kConvTranspose && plan.parts == nullptr && plan.element_bytes >= sizeof(float);
+  const int64_t depth = exact ? std::max(kCallDepth, plan.ic / kMostCallsPerTap) : kCallDepth;
+  const int64_t target = std::max<int64_t>(8, depth / taps);
   const int64_t chunks = std::max<int64_t>(1, (plan.ic + target / 2) / target);
   return std::max<int64_t>(1, ceil_div(plan.ic, chunks));
 }

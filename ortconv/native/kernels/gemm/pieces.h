@@ -142,7 +142,8 @@ inline bool has_short_sums(const ConvProblem& p) { return product_of(p.src_size,
 // products for each of six pairs of parts, and adds the six sums.
 inline int64_t parts_piece_length(int64_t channels, int64_t taps) {
   constexpr double kWithin = 18, kPerStep = 6;
-  return std::max<int64_t>(1, static_cast<int64_t>((0.8 * usual_sum_error(channels, taps) - kWithin) / kPerStep));
+  const double usual = std::min(usual_sum_error(channels, taps), usual_long_sum_error(false, channels, taps));
+  return std::max<int64_t>(1, static_cast<int64_t>((0.8 * usual - kWithin) / kPerStep));
 }
 
 }  // namespace ortconv::kernels

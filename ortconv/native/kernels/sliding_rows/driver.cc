@@ -251,20 +251,25 @@ class Worker {
     }
   }
 
-  // Whole channels, or else whole rows, or a part of one.
+  // Whole channels, or else whole lines, or a part of one. Of the two next to what is meant, the one with the smaller
+  // error.
   Piece piece_of(const TileArgs<Cell>& args) const {
     // What is not zero of the products of an output and a pair of rows.
     const int64_t of_line = std::max<int64_t>(1, std::min(args.steps, most_steps_));
-    const int64_t of_channel = args.num_lines * of_line, most = geo_.piece;
-    if (of_channel * args.channels <= most) return {args.channels, args.num_lines, args.steps};
-    if (of_channel <= most) {
-      // Of the two numbers of channels next to what is meant, the one with the smaller error.
-      const int64_t fewer = most / std::max<int64_t>(1, of_channel), all = of_channel * args.channels;
-      const bool one_more = sum_error(all, (fewer + 1) * of_channel) < sum_error(all, fewer * of_channel);
-      return {fewer + (one_more ? 1 : 0), args.num_lines, args.steps};
+    const int64_t of_channel = args.num_lines * of_line, all = of_channel * args.channels, most = geo_.piece;
+    if (all <= most) return {args.channels, args.num_lines, args.steps};
+    const auto nearest = [&](int64_t products) {
+      const int64_t fewer = most / products;
+      return fewer + (sum_error(all, (fewer + 1) * products) < sum_error(all, fewer * products) ? 1 : 0);
+    };
+    if (of_channel <= most) return {nearest(of_channel), args.num_lines, args.steps};
+    if (of_line <= most) {
+      const int64_t lines = nearest(of_line);
+      return {1, lines < args.num_lines ? even_piece(args.num_lines, lines) : args.num_lines, args.steps};
     }
-    if (of_line <= most) return {1, even_piece(args.num_lines, most / of_line), args.steps};
-    return {1, 1, even_piece(args.steps, args.steps * most / of_line)};
+    const int64_t parts = ceil_div(of_line, most);
+    const bool one_less = sum_error(all, of_line / (parts - 1)) < sum_error(all, of_line / parts);
+    return {1, 1, ceil_div(args.steps, one_less ? parts - 1 : parts)};
   }
 
   const Run<T>& run_;

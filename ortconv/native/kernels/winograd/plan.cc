@@ -122,7 +122,7 @@ void plan_families(const Plan& plan, Unit& unit) {
 void plan_pieces(Plan& plan) {
   constexpr double kShared = 1.6, kSeparate = 2, kRounding = 16;  // per axis
   constexpr int64_t kCalls[] = {128, 256, 512, 64};               // products, the usual number first
-  constexpr double kBelow = 0.95;  // of the error of an ordinary sum: largest errors scatter more than these
+  constexpr double kBelow = 0.9;  // of the error of an ordinary sum: largest errors scatter more than these
   double growth = 1, rounding = 0;
   int64_t taps = 1;
   for (int a = 0; a < plan.ndims; ++a) {

@@ -2,6 +2,8 @@
 // tap after tap, each in blocks of 128 channels (see kernels/gemm/pieces.h).
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <random>
 
 #include "base/parallel.h"
@@ -15,9 +17,9 @@ namespace {
 
 using test::Case;
 
-// What is allowed: of the root mean square, which the model of pieces.h predicts, and of the largest error, which
-// scatters.
-constexpr double kMostRms = 1.05, kMostLargest = 1.3;
+// What is allowed: of the root mean square, which the model of pieces.h predicts, and of the mean of the largest
+// hundredth. The very largest error scatters.
+constexpr double kMostRms = 1.05, kMostLargest = 1.15;
 
 struct Layer {
   const char* name;
@@ -47,12 +49,15 @@ const Layer kLayers[] = {
     {"DCGAN latent k4s1", kTransposed, 4, 100, 64, 1, {1, 1}, 4, 1, 0},
     {"image head k4s2", kTransposed, 2, 64, 3, 1, {16, 16}, 4, 2, 1},
     {"many channels backward data k3s1", kTransposed, 1, 1844, 12, 1, {14, 14}, 3, 1, 1},
+    {"many channels k8", kTransposed, 1, 4098, 8, 1, {120}, 8, 1, 0},
     {"convolution k3", kernels::Op::kConv, 1, 128, 16, 1, {14, 14}, 3, 1, 1},
     {"inverse STFT k1024s256", kTransposed, 1, 2050, 1, 1, {6}, 1024, 256, 0},
     {"many channels k3", kernels::Op::kConv, 1, 20000, 4, 1, {100}, 3, 1, 1},
     {"long filter k5000", kernels::Op::kConv, 1, 1, 2, 1, {6000}, 5000, 1, 0},
     {"long filter k5000s3", kTransposed, 1, 40, 2, 1, {200}, 5000, 3, 0},
     {"filter larger than src k17s2", kTransposed, 1, 3, 24, 1, {2, 51}, 17, 2, 0},
+    {"filter larger than src k12", kTransposed, 1, 20, 24, 1, {2, 109}, 12, 1, 0},
+    {"filter larger than src k152", kTransposed, 3, 17, 24, 1, {19}, 152, 1, 62},
     {"filter larger than src k6", kTransposed, 2, 4, 7, 1, {2, 10, 4}, 6, 1, 2},
 };
 
@@ -103,20 +108,22 @@ struct Example {
       const std::vector<test::Tap>& met = finder.taps_of(y);
       for (int64_t n = 0; n < p.mb; ++n) {
         for (int64_t oc = 0; oc < p.oc; ++oc)
-          sum(layer.op, met, n, oc, n * p.dst_n + oc * p.dst_c + test::offset(y, p.dst_x));
+          add_up(layer.op, met, n, oc, n * p.dst_n + oc * p.dst_c + test::offset(y, p.dst_x));
       }
     } while (test::next(&y, p.dst_size));
   }
 
  private:
-  void sum(kernels::Op op, const std::vector<test::Tap>& taps, int64_t n, int64_t oc, int64_t at) {
+  void add_up(kernels::Op op, const std::vector<test::Tap>& taps, int64_t n, int64_t oc, int64_t at) {
     constexpr int64_t kBlock = 128;
     const int64_t icg = p.ic / p.g, ocg = p.oc / p.g, group = oc / ocg;
     const int64_t ic_stride = op == kTransposed ? p.wei_0 : p.wei_1;
     const int64_t first_wei = op == kTransposed ? group * icg * p.wei_0 + oc % ocg * p.wei_1 : oc * p.wei_0;
+    float sum[2] = {};
     for (const test::Tap& tap : taps) {
       const float* in = src.data() + n * p.src_n + group * icg * p.src_c + tap.src;
       const float* with = wei.data() + first_wei + tap.wei;
+      float of_tap[2] = {};
       for (int64_t begin = 0; begin < icg; begin += kBlock) {
         float block[2] = {};
         for (int64_t c = begin; c < std::min(begin + kBlock, icg); ++c) {
@@ -124,9 +131,11 @@ struct Example {
           exact[at] += static_cast<double>(a) * b;
           for (const bool fused : {false, true}) block[fused] = add_product(a, b, block[fused], fused);
         }
-        for (const bool fused : {false, true}) ordinary[fused][at] += block[fused];
+        for (const bool fused : {false, true}) (op == kTransposed ? of_tap : sum)[fused] += block[fused];
       }
+      for (const bool fused : {false, true}) sum[fused] += of_tap[fused];
     }
+    for (const bool fused : {false, true}) ordinary[fused][at] = sum[fused];
   }
 };
 
@@ -134,12 +143,15 @@ struct Errors {
   double rms = 0, largest = 0;
 
   Errors(const std::vector<float>& got, const std::vector<double>& exact) {
+    std::vector<double> errors(exact.size());
     for (size_t i = 0; i < exact.size(); ++i) {
-      const double error = std::fabs(got[i] - exact[i]);
-      rms += error * error;
-      largest = std::isnan(error) ? error : std::max(largest, error);
+      errors[i] = std::isnan(got[i]) ? INFINITY : std::fabs(got[i] - exact[i]);
+      rms += errors[i] * errors[i];
     }
     rms = std::sqrt(rms / static_cast<double>(exact.size()));
+    const size_t count = ceil_div(errors.size(), 100);
+    std::nth_element(errors.begin(), errors.begin() + (count - 1), errors.end(), std::greater<>());
+    largest = std::accumulate(errors.begin(), errors.begin() + count, 0.0) / static_cast<double>(count);
   }
 };
 
