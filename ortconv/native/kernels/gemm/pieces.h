@@ -134,9 +134,13 @@ inline int64_t piece_of_channels(int64_t channels, int64_t call) {
   return even_piece(call, long_sum(channels, call, usual_long_sum_error(false, channels, 0)).piece);
 }
 
-// For an image of a single position ONNX Runtime multiplies a matrix and a vector, four products at a time, which are
-// summed before they are added: best_piece() has such an error, while other pieces have a larger one.
+// For an image of a single position ONNX Runtime multiplies a matrix and a vector: eight sums side by side, which are
+// then added. Few pieces in each of two calls have such an error.
 inline bool has_short_sums(const ConvProblem& p) { return product_of(p.src_size, p.ndims) == 1; }
+inline Pieces pieces_of_short_sum(int64_t channels) {
+  const int64_t call = ceil_div(channels, int64_t{2});
+  return {best_piece(call), call};
+}
 
 // The length of a piece, in steps, where floats are multiplied in parts (see kernels/bf16_split): a step sums 32
 // products for each of six pairs of parts, and adds the six sums.

@@ -243,7 +243,9 @@ void Geometry::choose_depth(const Plan& plan, const ConvProblem& p) {
   const bool few = reads_in_place && !wide && plan.ic > kShallow &&
                    plan.ic * product_of(p.src_size, p.ndims) * plan.cell_bytes() > kDeepTile;
   depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
-  piece = has_short_sums(p) ? best_piece(depth) : piece_of_channels(plan.ic, depth);
+  const bool short_sums = has_short_sums(p);
+  if (short_sums) depth = std::min(depth, pieces_of_short_sum(plan.ic).call);
+  piece = short_sums ? best_piece(depth) : piece_of_channels(plan.ic, depth);
 }
 
 Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {

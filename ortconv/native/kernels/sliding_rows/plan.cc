@@ -135,8 +135,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   num_columns = ceil_div(p.dst_size[last], columns);
   dst_rows = product_of(p.dst_size, last);
   const int64_t taps = std::max<int64_t>(1, met_taps(p).most);
-  const int64_t products = plan.ic * taps;
-  const Pieces pieces = has_short_sums(p) ? Pieces{best_piece(products), products} : pieces_of_sum(plan.ic, taps);
+  const Pieces pieces = has_short_sums(p) ? pieces_of_short_sum(plan.ic) : pieces_of_sum(plan.ic, taps);
   piece = pieces.piece;
   channels_together = std::clamp<int64_t>(pieces.call / taps, 1, plan.ic);
   most_lines = 1;
