@@ -117,7 +117,7 @@ void pack_src(const Run<T, Operand>& run, int64_t group, const Images& some, int
   constexpr int64_t kEach = kChannels<Operand>;
   const Plan& plan = run.plan;
   const int64_t length = run.line_length(some), step = run.line_step(), src_c = run.problem.src_c;
-  const Panels panels(length, std::min(plan.mr, kPanelRows));
+  const Panels panels(length, plan.mr);
   const T* line = run.src + group * plan.ic * src_c + run.line(some, index).src;
   [[maybe_unused]] uint16_t largest = 0;
   for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.k_chunk) {
@@ -150,7 +150,7 @@ void multiply_tap(const Run<T, Operand>& run, const Piece& piece, int64_t tap, i
   const bool along_batch = run.layout.along_batch;
   const int64_t length = run.line_length(some), lines = run.lines(some);
   const int64_t ldb = run.blocks.begin(piece.block + 1) - run.blocks.begin(piece.block);
-  const Panels panels(length, std::min(plan.mr, kPanelRows));
+  const Panels panels(length, plan.mr);
   const BasicGemmKernel<Operand>& gemm = plan.template gemm_kernel<Operand>();
   Reach reach[kMaxSpatial];
   int64_t first = 0, scale = some.count * run.layout.sums, stride[kMaxSpatial], pitch = 1;  // of the sums

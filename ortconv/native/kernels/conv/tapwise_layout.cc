@@ -27,7 +27,7 @@ Layout::Layout(const Plan& plan, const ConvProblem& p, int threads)
   const int64_t most = std::min(kSumBytes / image_sums, kSrcBytes / (positions * depth * cell));
   num_blocks = ceil_div(p.mb, std::max<int64_t>(most, 1));
   images = ceil_div(p.mb, num_blocks);
-  along_batch = p.src_size[last] < std::min(images, kPanelRows);
+  along_batch = p.src_size[last] < std::min(images, plan.mr);
   const int64_t row_classes = plan.axis[last].dst_step;
   geometry.columns = std::clamp<int64_t>(kTileBytes / (kBlockColumns * row_classes * cell) / kGemmColumns, 1,
                                          kMostTileColumns / kGemmColumns) *

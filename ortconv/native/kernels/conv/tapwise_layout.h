@@ -11,8 +11,9 @@
 
 namespace ortconv::kernels::tapwise {
 
-constexpr int64_t kBlockColumns = 48;  // dst channels of a block
-constexpr int64_t kPanelRows = 9;      // positions of a panel: the widest of which AVX-512 sums 48 columns at a time
+// Dst channels of a block: what AVX-512 sums at a time of the most rows. Weights of a tap then stay in L1 for all
+// positions.
+constexpr int64_t kBlockColumns = 32;
 
 // Calls fn(T(), Operand()) with the types of an element and of the operands of its products.
 template <class Fn>

@@ -33,7 +33,7 @@ class Tapwise : public PackedDirect {
     const auto last_taps = static_cast<double>(p.ker[p.ndims - 1]);
     // Rows of images whose positions are multiplied together.
     const double lines = rows * last_taps * static_cast<double>(layout.along_batch ? layout.num_blocks : p.mb);
-    const double calls = lines * std::ceil(met / lines / static_cast<double>(kernels::tapwise::kPanelRows));
+    const double calls = lines * std::ceil(met / lines / static_cast<double>(sizes().mr));
     work.calls = groups * static_cast<double>(blocks.count) * calls;
     work.products *= std::max(1.0, static_cast<double>(kLeastRows) * calls / met);
     work.copied = src_count(p);
