@@ -19,9 +19,9 @@ constexpr int64_t kMergeBelow = 8;
 // Products per element of C that one microkernel call should do: the slice of B it walks then stays in L1.
 constexpr int64_t kCallDepth = 256;
 
-// The sums of calls are added one after the other. Where a result is large its last partial sums are too, and so are
-// the errors of these additions: they make the largest error, of which pieces.h expects only the mean. ONNX Runtime's
-// are as many as there are taps.
+// The sums of calls are added one after the other. Where a result is large, so are its last partial sums and the errors
+// of these additions: the largest errors come from them, while pieces.h is about the mean. ONNX Runtime has one for
+// each tap.
 constexpr int64_t kMostCallsPerTap = 2;
 
 AxisPlan plan_axis(Op op, int64_t ker, int64_t stride, int64_t dilation, bool merge) {

@@ -11,8 +11,8 @@
 
 namespace ortconv::kernels::tapwise {
 
-// Dst channels of a block: what AVX-512 sums at a time of the most rows. Weights of a tap then stay in L1 for all
-// positions.
+// Dst channels of a block: two vectors of AVX-512, which it sums for 14 positions at a time. What 256 channels have of
+// a tap's weights then stays in L1 for all positions.
 constexpr int64_t kBlockColumns = 32;
 
 // Calls fn(T(), Operand()) with the types of an element and of the operands of its products.
