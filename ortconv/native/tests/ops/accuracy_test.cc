@@ -256,6 +256,19 @@ TEST(no_implementation_has_a_larger_error) {
   });
 }
 
+// The largest errors come from the last additions, of the sums of calls: there are few of these.
+TEST(phases_sum_many_channels_in_long_calls) {
+  on_every_isa([](const ArchFlags& arch, const char* isa) {
+    if (arch.amx_bf16) return;  // products in parts, whose calls are of another kind
+    for (size_t i = 0; i < examples().size(); ++i) {
+      if (examples()[i].p.ic < 2000) continue;
+      std::string done;
+      const std::vector<float> got = run_preferring("phases", kLayers[i], examples()[i], arch, &done);
+      if (done == "phases") expect_exact_enough(examples()[i], got, arch, test::describe(kLayers[i].name, ", ", isa));
+    }
+  });
+}
+
 // Whatever would choose it: minimal filtering that counts as exact enough is.
 TEST(minimal_filtering_knows_its_error) {
   namespace winograd = kernels::winograd;
