@@ -20,8 +20,9 @@ constexpr int64_t kFewRows = 12, kMaxColumnsOfFewRows = 1024;
 // A larger dst is written past the caches: it would evict what is still needed.
 constexpr int64_t kStreamBytes = 1 << 20;
 // Fewest positions of a block: with fewer, reading the weights again costs more than a copy of src in L2 gains. And
-// where there would be fewer blocks than threads.
+// where blocks of channels alone keep the threads busy for less than a share of the time.
 constexpr int64_t kMinPositions = 256, kMinPositionsOfThreads = 64;
+constexpr double kEven = 0.87;
 constexpr int64_t kMaxOverrun = 4;  // how many times kGridBytes the copy may take to have them
 // Cost of copying a row of src into a plane, in units of one product and sum: per row and per element.
 constexpr int64_t kRowCost = 160, kCopyCost = 20;
@@ -228,9 +229,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t per_thread = ceil_div(all_positions, threads);
   const int64_t cells_in_l2 = grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1);
   const int64_t few_threads = std::min(threads, kFewThreads);
-  const int64_t least = plan.g * plan.num_blocks >= few_threads
-                            ? kMinPositions
-                            : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, kMinPositions);
+  const int64_t blocks = plan.g * plan.num_blocks;
+  const bool is_even = kEven * static_cast<double>(align_up(blocks, few_threads)) <= static_cast<double>(blocks);
+  const int64_t least =
+      is_even ? kMinPositions : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, kMinPositions);
   const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, least)));
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {

@@ -20,7 +20,6 @@ constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src
 constexpr int64_t kNearSrc = 256 << 10, kNearRuns = 1 << 20;
 constexpr int64_t kDeepTile = 640 << 10;   // of all channels of a tile of src, which stay in L2 while weights pass
 constexpr int64_t kCopiesBytes = 2 << 20;  // of all copies of tiles of src
-constexpr int kMostShare = 16;             // threads, each with a slice of the scratch
 
 int64_t modulo(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
@@ -272,8 +271,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   bool in_place = plan.arch.avx512 ? positions >= kGemmColumns || few_panels : is_read_in_place(plan, row, bytes);
   // Reading src from a slow L3 once for each panel takes longer than copying it, unless it has few channels.
   if (plan.arch.slow_l3 && bytes > kSlowBytes) {
-    constexpr int64_t kPanels = 8, kPanelsOfFar = 3, kFewChannels = 64;
-    const bool is_far = bytes > kFarBytes && plan.ic > kFewChannels;
+    constexpr int64_t kPanels = 6, kPanelsOfFar = 3, kFewChannels = 64, kFar = 3 << 20;
+    const bool is_far = bytes > kFar && plan.ic > kFewChannels;
     in_place &= plan.rows() <= (is_far ? kPanelsOfFar : kPanels) * plan.mr;
   }
   reads_in_place = dots || (dense && (wide || in_place));
@@ -287,9 +286,13 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   if (reads_in_place && !wide) {
     // A tile of several panels is read as often, and is to stay in L2.
     const int64_t near_bytes = plan.arch.slow_l3 ? kNearRuns : kNearSrc;
-    const int64_t near = near_bytes / (plan.ic * number) / kGemmColumns * kGemmColumns;
+    int64_t near = near_bytes / (plan.ic * number);
+    // Rows of more channels than the TLB has entries lie on as many pages: long runs, of a few channels at a time.
+    constexpr int64_t kManyChannels = 1024, kNearProducts = 64 << 10;
+    if (plan.ic >= kManyChannels) near = std::max(near, kNearProducts / (plan.rows() * plan.cell_bytes()));
     const int64_t most = kColumnsInPlace * kFloat / plan.cell_bytes();
-    choose_columns(plan.rows() <= plan.mr ? most : std::clamp(near, most / 8, most));
+    near = std::clamp(near / kGemmColumns * kGemmColumns, most / 8, most);
+    choose_columns(plan.rows() <= plan.mr ? most : near);
   }
   // Not where most of a row is what does not fill whole vectors, which is copied.
   constexpr int64_t kLeastPositions = 3 * kGemmColumns;
@@ -334,11 +337,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     const auto number_bytes = static_cast<int64_t>(plan.bytes_in(panel_height));  // of packed weights
     packed = shared.add<char>(!plan.packed.empty() ? 0 : (wide ? plan.wide_size() : plan.packed_size()) * number_bytes);
     shared_products = shared.add<Cell>(shares_tiles ? shared_size(plan) : 0);
-    // Several ranges of rows for each thread, unless there are as many tiles of columns.
-    const int64_t column_tiles = std::max<int64_t>(1, ceil_div(positions, most_columns));
-    const int64_t row_tiles = ceil_div(3 * std::min(threads, kMostShare), column_tiles);
-    shared_rows = std::min(tile_rows, ceil_div(all_rows, row_tiles));
-    shared_rows = std::max<int64_t>(1, shared_rows / panel_height) * panel_height;
+    choose_shared(plan, std::min(threads, kMostShare));
     segments = slice.add<Segment>(tile_columns);
     constexpr int64_t kListBytes = 96 << 10, kShift = sizeof(int64_t), kRow = sizeof(Row);
     lists_taps_once = plan.taps <= kListBytes / (kRow + (vector_axis + 1) * kShift);
@@ -351,7 +350,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     src_copies = 1;
     if (all_depth && num_blocks > 1) {
       src_copies = std::clamp<int64_t>(kCopiesBytes / (src_copy_size * kCell), 1, kMostCopies);
-      src_copies = std::min(src_copies, column_tiles);
+      src_copies = std::min(src_copies, std::max<int64_t>(1, ceil_div(positions, most_columns)));
     }
     src = slice.add<Cell>(reads_in_place ? 0 : src_copies * src_copy_size);
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);

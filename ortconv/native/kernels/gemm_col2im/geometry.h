@@ -26,6 +26,8 @@ constexpr int64_t kLeastRows = 48;
 constexpr int64_t kLongRun = 256;
 // Numbers that are put together before they are written past the caches, at least.
 constexpr int64_t kStaged = 4096;
+// Threads that share tiles, at most, each with a slice of the scratch.
+constexpr int kMostShare = 16;
 constexpr int kMaxAxes = kMaxSpatial + 1;
 
 struct Axis {
@@ -109,9 +111,10 @@ struct Geometry {
   bool prefetches, prefetches_src;  // wide panels; src in place
   bool far_weights, near_src;       // weights that are not in L2; a src that stays there
   int64_t items;
-  // Items are fewer than threads: these share the tiles of one item after the other, so many rows at a time.
+  // Items are fewer than threads: these share the tiles of one item after the other, so many rows and columns at a
+  // time.
   bool shares_tiles;
-  int64_t shared_rows;
+  int64_t shared_rows, shared_columns;
 
   // Byte offsets into the scratch: src in floats, packed weights, products of all tiles of an item, if they are shared,
   // then slices, one per thread. In a slice:
@@ -145,7 +148,9 @@ struct Geometry {
   void size_items(const Plan& plan, int64_t least_channels);
   void cut_items(const Plan& plan, int64_t least_channels, int threads);
   void cut_slabs(const Plan& plan, int64_t wanted);
+  bool has_few_rows(const Plan& plan) const;
   void divide(const Plan& plan, int threads);  // into items
+  void choose_shared(const Plan& plan, int threads);
   bool measure_dst(const ConvProblem& p);
   void find_lines();
   bool should_stage_lines(const ConvProblem& p, size_t element_bytes) const;

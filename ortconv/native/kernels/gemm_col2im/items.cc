@@ -67,6 +67,12 @@ void Geometry::size_items(const Plan& plan, int64_t least_channels) {
   shares_tiles = false;
 }
 
+// So few that reading src, or copying it, takes long beside multiplying it.
+bool Geometry::has_few_rows(const Plan& plan) const {
+  constexpr int64_t kPanels = 8;
+  return plan.rows() <= kPanels * plan.mr;
+}
+
 // Enough items for the threads, of fewer channels and of lower slabs, but of some microseconds, and of positions that
 // fill the tiles of the GEMM. But each item reads all of its weights, what crosses the border of a slab is multiplied
 // twice, and there may be too few.
@@ -90,7 +96,9 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
       static_cast<double>(blocks) >= kEven * static_cast<double>(align_up(blocks, static_cast<int64_t>(threads)));
   shares_tiles = may_share && (!is_even || positions == 1) && block_channels * plan.taps > positions;
   if (shares_tiles) return;
-  while (block_channels > least_channels && parts * ceil_div(plan.oc, block_channels) * num_slabs < wanted) {
+  const bool reads_src_once = may_share && has_few_rows(plan);
+  while (!reads_src_once && block_channels > least_channels &&
+         parts * ceil_div(plan.oc, block_channels) * num_slabs < wanted) {
     block_channels = std::max(least_channels, ceil_div(block_channels, 2));
   }
   count_items(plan);
@@ -127,6 +135,22 @@ void Geometry::divide(const Plan& plan, int threads) {
   const int64_t least_channels = std::min(ceil_div(kLeastRows, plan.taps), plan.oc);
   size_items(plan, least_channels);
   cut_items(plan, least_channels, threads);
+}
+
+// Several ranges for each thread that shares tiles: of columns, where each range of rows would read or copy src again;
+// of rows, unless there are as many of columns.
+void Geometry::choose_shared(const Plan& plan, int threads) {
+  constexpr int64_t kLeastColumns = 64;
+  const int64_t positions = axis[0].x_count * inner_x, all_rows = block_channels * plan.taps;
+  shared_columns = most_columns;
+  int64_t column_ranges = std::max<int64_t>(1, ceil_div(positions, most_columns));
+  if (!wide && has_few_rows(plan)) {
+    const int64_t wanted = std::max(kLeastColumns, ceil_div(positions, 2 * threads));
+    shared_columns = align_up(ceil_div(most_columns, ceil_div(most_columns, wanted)), kGemmColumns);
+    column_ranges *= ceil_div(most_columns, shared_columns);
+  }
+  const int64_t row_ranges = column_ranges >= 2 * threads ? 1 : ceil_div(3 * threads, column_ranges);
+  shared_rows = std::min(tile_rows, align_up(ceil_div(all_rows, row_ranges), panel_height));
 }
 
 }  // namespace ortconv::kernels::gemm_col2im

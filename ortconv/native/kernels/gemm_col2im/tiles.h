@@ -25,19 +25,22 @@ inline Columns columns_of(const Geometry& geo, const Part& part) {
   return {begin, begin + part.x_count * geo.inner_x, geo.direct ? begin : 0};
 }
 
-// The tiles of a part as threads share them: those of some rows of a tile's columns are a range.
+// The tiles of a part as threads share them: some rows of some columns of a tile are a range.
 struct SharedTiles {
   int64_t first_columns, num_columns;  // tiles
+  int64_t pieces;                      // of the columns of each
   int64_t first_row, num_rows;         // the beginning of a panel; ranges
 
   SharedTiles(const Plan& plan, const Geometry& geo, const Part& part) {
     const Columns columns = columns_of(geo, part);
     first_columns = (columns.begin - columns.origin) / geo.most_columns;
     num_columns = ceil_div(columns.end - columns.origin, geo.most_columns) - first_columns;
+    pieces = ceil_div(geo.most_columns, geo.shared_columns);
     const int64_t begin = part.channel * plan.taps;
     first_row = begin / geo.panel_height * geo.panel_height;
     num_rows = ceil_div(begin + part.channels * plan.taps - first_row, geo.shared_rows);
   }
+  int64_t num_ranges() const { return num_columns * pieces * num_rows; }
 };
 
 }  // namespace ortconv::kernels::gemm_col2im
