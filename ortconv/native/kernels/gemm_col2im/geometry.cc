@@ -12,7 +12,8 @@
 namespace ortconv::kernels::gemm_col2im {
 namespace {
 
-constexpr int64_t kTileBytes = 128 << 10;  // of products, and of a copy of src, likewise
+// Of products of rows that read the same copy of some channels: more where copying takes longer, from a slow L3.
+constexpr int64_t kTileBytes = 128 << 10, kTileBytesOfSlow = 256 << 10;
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
 constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src does not pay in any case
@@ -325,7 +326,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     channel_size = zeros + num_zeros;
     const int64_t pitch = im2col::pitch_of(tile_columns), all_rows = block_channels * plan.taps;
     all_depth = dots || plan.ic * pitch * kCell <= kDeepTile;
-    tile_rows = all_depth ? kLeastRows : kTileBytes / (pitch * kCell);
+    const int64_t tile_bytes = plan.arch.slow_l3 ? kTileBytesOfSlow : kTileBytes;
+    tile_rows = all_depth ? kLeastRows : tile_bytes / (pitch * kCell);
     tile_rows = std::min(std::max(tile_rows / panel_height, int64_t{1}) * panel_height, all_rows + panel_height);
     // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
     constexpr int64_t kLeastDepth = 32;
