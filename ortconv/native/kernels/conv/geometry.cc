@@ -23,6 +23,8 @@ constexpr int64_t kStreamBytes = 1 << 20;
 // where blocks of channels alone keep the threads busy for less than a share of the time.
 constexpr int64_t kMinPositions = 256, kMinPositionsOfThreads = 64;
 constexpr double kEven = 0.87;
+// Bytes of the copy of a block of so few positions, if it is to be read from L2, because L3 is slow.
+constexpr int64_t kMostGridBytes = 1 << 20;
 constexpr int64_t kMaxOverrun = 4;  // how many times kGridBytes the copy may take to have them
 // Cost of copying a row of src into a plane, in units of one product and sum: per row and per element.
 constexpr int64_t kRowCost = 160, kCopyCost = 20;
@@ -228,11 +230,16 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
   const int64_t per_thread = ceil_div(all_positions, threads);
   const int64_t cells_in_l2 = grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1);
+  int64_t min_positions = kMinPositions;
+  if (plan.slow_l3 && !in_parts && padded_ic > 0) {
+    const int64_t near = kMostGridBytes / (padded_ic * planes * operand_bytes);
+    min_positions = std::clamp(near, kMinPositionsOfThreads, kMinPositions);
+  }
   const int64_t few_threads = std::min(threads, kFewThreads);
   const int64_t blocks = plan.g * plan.num_blocks;
   const bool is_even = kEven * static_cast<double>(align_up(blocks, few_threads)) <= static_cast<double>(blocks);
   const int64_t least =
-      is_even ? kMinPositions : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, kMinPositions);
+      is_even ? min_positions : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, min_positions);
   const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, least)));
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {

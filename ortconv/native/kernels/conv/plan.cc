@@ -226,6 +226,7 @@ PlanPtr make_plan(Op op, const ConvProblem& p, DataType dtype, const void* wei_c
     plan->gemm = pairs;
     plan->in_floats = make_plan(op, p, dtype, nullptr, arch);
   }
+  plan->slow_l3 = arch.slow_l3;
   plan->mr = std::visit([](const auto* kernel) { return kernel->mr; }, plan->gemm);
   plan->interleave = &get_interleave_kernel(arch);
   plan->transpose = &get_transpose_kernel(arch);

@@ -88,6 +88,7 @@ struct Plan {
   bool exact_enough = true;  // the sums, which may be too long for that
   int64_t block_begin(int64_t block) const { return even_begin(oc, block, num_blocks, row_granule); }
 
+  bool slow_l3;         // of the CPU
   int64_t mr;           // most rows of one call of the kernel that is used
   int64_t row_granule;  // its calls have a multiple of this many rows, but for the last
   std::variant<const GemmKernel*, const BasicGemmKernel<double>*, const BasicGemmKernel<BfloatPair>*> gemm;
