@@ -60,7 +60,14 @@ void Geometry::size_items(const Plan& plan, int64_t least_channels) {
   const int64_t sum_bytes = in_dst ? std::numeric_limits<int64_t>::max() : l2s * kSumBytes;
   block_channels = std::clamp(sum_bytes / (row_bytes * (reach() == 1 ? std::min(tiles, j_count) : j_count)),
                               least_channels, plan.oc);
-  slab = std::clamp(sum_bytes / (row_bytes * block_channels), least_slab(kReachesPerSlab), j_count);
+  int64_t least = least_slab(kReachesPerSlab);
+  // Weights that L2 does not hold are read again for each slab. Of fewer positions than half of the channels, that
+  // takes longer than adding to sums that L2 does not hold.
+  constexpr int64_t kFarWeights = 1 << 20;
+  if (block_channels * plan.taps * plan.ic * plan.cell_bytes() > kFarWeights) {
+    least = std::max(least, std::min(j_count, ceil_div(plan.ic, 2 * std::max<int64_t>(1, inner_x))));
+  }
+  slab = std::clamp(sum_bytes / (row_bytes * block_channels), least, j_count);
   const int64_t fitting = std::max<int64_t>(1, sum_bytes / (row_bytes * slab));
   block_channels = std::min(block_channels, fitting);
   count_items(plan);
