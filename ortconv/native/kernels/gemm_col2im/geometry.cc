@@ -360,7 +360,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     constexpr int64_t kFarWeights = 2 << 20;
     far_weights = plan.packed_size() * kCell > (1 << 20);
     near_src = bytes <= kNearSrc;
-    prefetches_src = bytes > kFarBytes && tile_columns >= kLongRun;
+    constexpr int64_t kLongEnough = 2 * kLongRun / 3;  // tiles are whole rows, some of them a little shorter
+    prefetches_src = bytes > kFarBytes && tile_columns >= kLongEnough;
     // The loads of a single panel alone keep a slow L3 busy.
     if (plan.arch.slow_l3) prefetches_src &= plan.rows() > plan.mr;
     prefetches = plan.wide_rows() * plan.ic * number_bytes > kFarWeights && positions >= 2 * plan.mr;
