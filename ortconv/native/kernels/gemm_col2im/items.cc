@@ -74,10 +74,12 @@ void Geometry::size_items(const Plan& plan, int64_t least_channels) {
   shares_tiles = false;
 }
 
-// So few that reading src, or copying it, takes long beside multiplying it.
+// So few that reading src, or copying it, takes long beside multiplying it; of many channels, whose products are soon
+// added, so few that reading the weights again takes less time than that.
 bool Geometry::has_few_rows(const Plan& plan) const {
-  constexpr int64_t kPanels = 8;
-  return plan.rows() <= kPanels * plan.mr;
+  constexpr int64_t kPanels = 8, kManyChannels = 512, kRowsPerPosition = 3;
+  const int64_t positions = axis[0].x_count * inner_x;
+  return plan.rows() <= kPanels * plan.mr || (plan.ic >= kManyChannels && plan.rows() <= kRowsPerPosition * positions);
 }
 
 // Enough items for the threads, of fewer channels and of lower slabs, but of some microseconds, and of positions that
@@ -94,16 +96,19 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
   if (threads == 1 || items >= wanted) return;
   const Geometry whole = *this;
   const int64_t enough = std::min(threads, kFewThreads);
-  const bool may_share = items < enough && may_share_tiles(plan);
+  constexpr double kEven = 0.9;  // of the threads' time
+  const auto is_even = [&](int64_t count) {
+    return static_cast<double>(count) >= kEven * static_cast<double>(align_up(count, static_cast<int64_t>(threads)));
+  };
+  const bool has_few = has_few_rows(plan);
+  if (has_few && is_even(items)) return;
+  const bool may_share = (has_few || items < enough) && may_share_tiles(plan);
   // Each item of fewer channels adds and stores its own sums, which threads that share one do not; the products of a
   // single position are hardly added.
-  constexpr double kEven = 0.9;  // of the threads' time
   const int64_t blocks = parts * ceil_div(plan.oc, least_channels) * num_slabs;
-  const bool is_even =
-      static_cast<double>(blocks) >= kEven * static_cast<double>(align_up(blocks, static_cast<int64_t>(threads)));
-  shares_tiles = may_share && (!is_even || positions == 1) && block_channels * plan.taps > positions;
+  shares_tiles = may_share && (!is_even(blocks) || positions == 1) && block_channels * plan.taps > positions;
   if (shares_tiles) return;
-  const bool reads_src_once = may_share && has_few_rows(plan);
+  const bool reads_src_once = may_share && has_few;
   while (!reads_src_once && block_channels > least_channels &&
          parts * ceil_div(plan.oc, block_channels) * num_slabs < wanted) {
     block_channels = std::max(least_channels, ceil_div(block_channels, 2));
@@ -117,10 +122,13 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
     const int64_t columns = columns_of(std::min(axis[0].x_count, geo.slab + reach() - 1) * inner_x);
     return static_cast<double>(ceil_div(geo.items, threads) * geo.block_channels * columns);
   };
-  constexpr double kLeastGain = 1.1, kMostInVain = 0.15;
+  // What crosses borders is multiplied by all threads, and sums that these share are added by one: an addition takes as
+  // long as some products.
+  constexpr double kLeastGain = 1.1, kMostInVain = 0.15, kProducts = 40;
+  const double most_in_vain = std::min(kMostInVain, kProducts / static_cast<double>(plan.ic));
   if (num_slabs > uncut.num_slabs && of_thread(uncut) < kLeastGain * of_thread(*this)) *this = uncut;
   const auto multiplied = static_cast<double>(num_slabs * columns_of((slab + reach() - 1) * inner_x));
-  const bool in_vain = num_slabs > whole.num_slabs && multiplied > (1 + kMostInVain) * static_cast<double>(positions);
+  const bool in_vain = num_slabs > whole.num_slabs && multiplied > (1 + most_in_vain) * static_cast<double>(positions);
   if (may_share && (items < enough || in_vain)) {
     *this = whole;
     shares_tiles = true;

@@ -98,21 +98,15 @@ auto Worker<In>::shared_products(const SharedPart& shared, const Tile& tile) con
 template <class In>
 void Worker<In>::multiply_range(int64_t range, const SharedPart& shared) {
   const SharedTiles tiles(plan_, geo_, part_);
-  const int64_t rows = tiles.first_row + range % tiles.num_rows * geo_.shared_rows;
-  range /= tiles.num_rows;
-  const int64_t columns = columns_.origin + (tiles.first_columns + range / tiles.pieces) * geo_.most_columns;
-  const int64_t tile_begin = std::max(columns, columns_.begin);
-  const int64_t tile_end = std::min(columns + geo_.most_columns, columns_.end);
-  const int64_t begin = tile_begin + range % tiles.pieces * geo_.shared_columns;
-  for_each_tile(begin, std::min(begin + geo_.shared_columns, tile_end), std::max(rows, row_begin()),
-                std::min(rows + geo_.shared_rows, row_end()), [&](const Tile& tile) {
-                  if (!geo_.direct) room_.products = shared_products(shared, tile) + (begin - tile_begin);
-                  if (geo_.by_rows) {
-                    room_.transposed = at<Cell>(shared.slice, geo_.transposed) +
-                                       tile.row_begin / geo_.panel_height * geo_.panel_height - tiles.first_row;
-                  }
-                  multiplier_.multiply(tile);
-                });
+  const SharedTiles::Range some = tiles.range(range);
+  for_each_tile(some.begin, some.end, some.row_begin, some.row_end, [&](const Tile& tile) {
+    if (!geo_.direct) room_.products = shared_products(shared, tile) + (some.begin - some.tile_begin);
+    if (geo_.by_rows) {
+      room_.transposed = at<Cell>(shared.slice, geo_.transposed) +
+                         tile.row_begin / geo_.panel_height * geo_.panel_height - tiles.first_row();
+    }
+    multiplier_.multiply(tile);
+  });
 }
 
 template <class In>

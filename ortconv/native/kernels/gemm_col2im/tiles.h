@@ -1,6 +1,7 @@
 // The tiles of a part, and how threads share them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/math.h"
@@ -26,21 +27,55 @@ inline Columns columns_of(const Geometry& geo, const Part& part) {
 }
 
 // The tiles of a part as threads share them: some rows of some columns of a tile are a range.
-struct SharedTiles {
-  int64_t first_columns, num_columns;  // tiles
-  int64_t pieces;                      // of the columns of each
-  int64_t first_row, num_rows;         // the beginning of a panel; ranges
+class SharedTiles {
+ public:
+  // Columns of a tile, which begins at another one.
+  struct Range {
+    int64_t tile_begin, begin, end;
+    int64_t row_begin, row_end;
+  };
 
-  SharedTiles(const Plan& plan, const Geometry& geo, const Part& part) {
-    const Columns columns = columns_of(geo, part);
-    first_columns = (columns.begin - columns.origin) / geo.most_columns;
-    num_columns = ceil_div(columns.end - columns.origin, geo.most_columns) - first_columns;
-    pieces = ceil_div(geo.most_columns, geo.shared_columns);
-    const int64_t begin = part.channel * plan.taps;
-    first_row = begin / geo.panel_height * geo.panel_height;
-    num_rows = ceil_div(begin + part.channels * plan.taps - first_row, geo.shared_rows);
+  SharedTiles(const Plan& plan, const Geometry& geo, const Part& part)
+      : geo_(geo), columns_(columns_of(geo, part)), row_begin_(part.channel * plan.taps) {
+    row_end_ = row_begin_ + part.channels * plan.taps;
+    num_rows_ = ceil_div(row_end_ - first_row(), geo.shared_rows);
+    first_end_ = std::min(columns_.end, columns_.begin + left_of(columns_.begin));
+    first_pieces_ = pieces(first_end_ - columns_.begin);
+    const int64_t rest = columns_.end - first_end_;
+    num_pieces_ = first_pieces_ + rest / geo.most_columns * pieces(geo.most_columns) + pieces(rest % geo.most_columns);
   }
-  int64_t num_ranges() const { return num_columns * pieces * num_rows; }
+
+  int64_t num_ranges() const { return num_pieces_ * num_rows_; }
+  int64_t first_row() const { return row_begin_ / geo_.panel_height * geo_.panel_height; }  // of a panel
+
+  Range range(int64_t index) const {
+    Range found;
+    const int64_t row = first_row() + index % num_rows_ * geo_.shared_rows;
+    found.row_begin = std::max(row, row_begin_), found.row_end = std::min(row + geo_.shared_rows, row_end_);
+    int64_t piece = index / num_rows_, tile_end = first_end_;
+    found.tile_begin = columns_.begin;
+    if (piece >= first_pieces_) {
+      piece -= first_pieces_;
+      const int64_t of_each = pieces(geo_.most_columns);
+      found.tile_begin = first_end_ + piece / of_each * geo_.most_columns;
+      tile_end = std::min(found.tile_begin + geo_.most_columns, columns_.end);
+      piece %= of_each;
+    }
+    found.begin = found.tile_begin + piece * geo_.shared_columns;
+    found.end = std::min(found.begin + geo_.shared_columns, tile_end);
+    return found;
+  }
+
+ private:
+  int64_t pieces(int64_t columns) const { return ceil_div(columns, geo_.shared_columns); }
+  // Columns from one to the end of its tile.
+  int64_t left_of(int64_t column) const { return geo_.most_columns - (column - columns_.origin) % geo_.most_columns; }
+
+  const Geometry& geo_;
+  const Columns columns_;
+  int64_t row_begin_, row_end_, num_rows_;
+  int64_t first_end_, first_pieces_;  // of the first tile
+  int64_t num_pieces_;                // of all
 };
 
 }  // namespace ortconv::kernels::gemm_col2im
