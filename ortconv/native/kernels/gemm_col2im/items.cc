@@ -74,12 +74,12 @@ void Geometry::size_items(const Plan& plan, int64_t least_channels) {
   shares_tiles = false;
 }
 
-// So few that reading src, or copying it, takes long beside multiplying it; of many channels, whose products are soon
-// added, so few that reading the weights again takes less time than that.
+// Whether threads take less time for reading all weights each, and one of them for all additions, than for reading or
+// copying all of src each.
 bool Geometry::has_few_rows(const Plan& plan) const {
-  constexpr int64_t kPanels = 8, kManyChannels = 512, kRowsPerPosition = 3;
-  const int64_t positions = axis[0].x_count * inner_x;
-  return plan.rows() <= kPanels * plan.mr || (plan.ic >= kManyChannels && plan.rows() <= kRowsPerPosition * positions);
+  constexpr double kWeight = 0.2, kAddition = 0.7;  // numbers of src that take as long
+  const auto positions = static_cast<double>(axis[0].x_count * inner_x), ic = static_cast<double>(plan.ic);
+  return static_cast<double>(plan.rows()) * (kWeight * ic + kAddition * positions) < ic * positions;
 }
 
 // Enough items for the threads, of fewer channels and of lower slabs, but of some microseconds, and of positions that
