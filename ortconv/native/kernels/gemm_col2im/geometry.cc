@@ -75,12 +75,13 @@ bool share_few_sets(int64_t row, int64_t count) {
   return count > 2 * kWays * used;
 }
 
-// Whether images share tiles: small ones, whose positions would not fill vectors. But where each is read in place, as
-// for few rows, empty columns take less time than a copy.
+// Whether images share tiles: small ones, whose positions would not fill the vectors of a call, which are two. But
+// where each is read in place, as for few rows, empty columns take less time than a copy.
 bool share_tiles(const Plan& plan, const ConvProblem& p) {
-  constexpr int64_t kSmall = 12, kCopied = 36;  // positions; products that take as long as copying a number
+  constexpr int64_t kCopied = 36;                              // products that take as long as copying a number
+  const int64_t small = plan.arch.avx512 ? kGemmColumns : 12;  // positions; vectors of 8 are two there
   const int64_t positions = product_of(p.src_size, p.ndims);
-  if (p.mb == 1 || positions > kSmall) return false;
+  if (p.mb == 1 || positions > small) return false;
   if (plan.rows() > kFewPanels * plan.mr) return true;
   const int64_t columns = align_up(p.mb * positions, kGemmColumns);
   return plan.rows() * (p.mb * kGemmColumns - columns) > kCopied * p.mb * positions;
@@ -197,7 +198,10 @@ int64_t Geometry::wide_height(const Plan& plan, const ConvProblem& p) const {
   constexpr int64_t kFew = 3;          // positions
   constexpr int64_t kLongEnough = 12;  // channels
   const int64_t usual = im2col::panel_rows(plan.ic);
-  if (axis[0].x_count * inner_x > kFew) return usual;
+  if (axis[0].x_count * inner_x > kFew) {
+    const bool is_one_vector = plan.arch.avx512 && plan.dtype != DataType::kDouble && usual == kGemmColumns;
+    return is_one_vector ? kTwoVectors : usual;
+  }
   // A panel that one call multiplies is read from its beginning to its end.
   if (usual > kHeightOfFew) return plan.ic >= kLongEnough ? kHeightOfFew : usual;
   // Low panels take longer, as a product waits for the one before, but those none of whose taps reaches dst are left

@@ -51,7 +51,7 @@ struct Plan {
   // Where the products of the only tile of every part go, listed likewise.
   std::shared_ptr<const TileLists> lists(const Geometry& geometry) const;
 
-  static constexpr int kNumWide = 4;
+  static constexpr int kNumWide = 5;
 
  private:
   struct Wide {
@@ -64,10 +64,10 @@ struct Plan {
   mutable std::shared_ptr<const TileLists> lists_;
 };
 
-// Rows of wide panels: as im2col::panel_rows() has them, or for few positions as many as the GEMM has sums of one. The
-// last panel of a group may have fewer vectors. Or single rows.
-constexpr int64_t kHeightOfFew = 64;
-constexpr int64_t kWideHeights[Plan::kNumWide] = {1, kGemmColumns, kHeightOfFew, im2col::kMostPanelRows};
+// Rows of wide panels: as im2col::panel_rows() has them, but at least two vectors, or for few positions as many as the
+// GEMM has sums of one. The last panel of a group may have fewer vectors. Or single rows.
+constexpr int64_t kHeightOfFew = 64, kTwoVectors = 32;
+constexpr int64_t kWideHeights[Plan::kNumWide] = {1, kGemmColumns, kTwoVectors, kHeightOfFew, im2col::kMostPanelRows};
 
 // Rows of calls that have about as many each, as few take as long as some more. At least one.
 inline int64_t even_height(int64_t rows, int64_t most) { return rows == 0 ? 1 : ceil_div(rows, ceil_div(rows, most)); }
