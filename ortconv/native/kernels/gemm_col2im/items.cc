@@ -77,7 +77,7 @@ void Geometry::size_items(const Plan& plan, int64_t least_channels) {
 // Whether threads take less time for reading all weights each, and one of them for all additions, than for reading or
 // copying all of src each.
 bool Geometry::has_few_rows(const Plan& plan) const {
-  constexpr double kWeight = 0.2, kAddition = 0.7;  // numbers of src that take as long
+  constexpr double kWeight = 0.2, kAddition = 0.8;  // numbers of src that take as long
   const auto positions = static_cast<double>(axis[0].x_count * inner_x), ic = static_cast<double>(plan.ic);
   return static_cast<double>(plan.rows()) * (kWeight * ic + kAddition * positions) < ic * positions;
 }
@@ -102,7 +102,7 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
   };
   const bool has_few = has_few_rows(plan);
   if (has_few && is_even(items)) return;
-  const bool may_share = (has_few || items < enough) && may_share_tiles(plan);
+  const bool may_share = items < (has_few ? 2 : 1) * enough && may_share_tiles(plan);
   // Each item of fewer channels adds and stores its own sums, which threads that share one do not; the products of a
   // single position are hardly added.
   const int64_t blocks = parts * ceil_div(plan.oc, least_channels) * num_slabs;
@@ -129,7 +129,7 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
   if (num_slabs > uncut.num_slabs && of_thread(uncut) < kLeastGain * of_thread(*this)) *this = uncut;
   const auto multiplied = static_cast<double>(num_slabs * columns_of((slab + reach() - 1) * inner_x));
   const bool in_vain = num_slabs > whole.num_slabs && multiplied > (1 + most_in_vain) * static_cast<double>(positions);
-  if (may_share && (items < enough || in_vain)) {
+  if (may_share && (items < enough || in_vain || (reads_src_once && !is_even(items)))) {
     *this = whole;
     shares_tiles = true;
   }
