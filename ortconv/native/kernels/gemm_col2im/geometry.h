@@ -111,8 +111,8 @@ struct Geometry {
   bool prefetches, prefetches_src;  // wide panels; src in place
   bool far_weights, near_src;       // weights that are not in L2; a src that stays there
   int64_t items;
-  // Items are fewer than threads: these share the tiles of one item after the other, so many rows and columns at a
-  // time.
+  // Items are too few for the threads, or do not keep them all busy: these share the tiles of one item after the
+  // other, so many rows and columns at a time.
   bool shares_tiles;
   int64_t shared_rows, shared_columns;
 
