@@ -19,6 +19,7 @@ constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read wher
 constexpr int64_t kFewPanels = 4;          // of rows: so few that a copy of src does not pay in any case
 // Bytes of src that stay in L2 while several panels are multiplied with them, and as many as are best in long runs.
 constexpr int64_t kNearSrc = 256 << 10, kNearRuns = 1 << 20;
+constexpr int64_t kNearWeights = 1 << 20;  // bytes, which stay in L2
 constexpr int64_t kDeepTile = 640 << 10;   // of all channels of a tile of src, which stay in L2 while weights pass
 constexpr int64_t kCopiesBytes = 2 << 20;  // of all copies of tiles of src
 
@@ -189,9 +190,13 @@ bool Geometry::prefers_wide(const Plan& plan) const {
   // Products that take as long as transposing one of their sums; those of a single position are only copied.
   const int64_t transposed = positions == 1 ? 2 : 14;
   const int64_t usual = rows_of_calls(rows, plan.mr) * align_up(positions, kGemmColumns);
-  // Weights as the B operand are read in shorter runs, which takes a fifth longer.
+  // Weights as the B operand are read in shorter runs, which takes a fifth longer where they are far, or where calls
+  // are short.
+  constexpr int64_t kFewChannels = 128;
   const int64_t wide_products = rows_of_calls(positions, plan.mr) * align_up(rows, kGemmColumns);
-  return (usual - wide_products - wide_products / 5) * plan.ic > transposed * positions * rows;
+  const bool waits =
+      plan.packed_size() * plan.cell_bytes() > kNearWeights || (plan.ic <= kFewChannels && positions > kGemmColumns);
+  return (usual - wide_products - (waits ? wide_products / 5 : 0)) * plan.ic > transposed * positions * rows;
 }
 
 int64_t Geometry::wide_height(const Plan& plan, const ConvProblem& p) const {
@@ -362,7 +367,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
     products = slice.add<Cell>(direct ? 0 : tile_rows * pitch);
     // Of weights that are in no cache of the core, where enough positions are multiplied meanwhile.
     constexpr int64_t kFarWeights = 2 << 20;
-    far_weights = plan.packed_size() * kCell > (1 << 20);
+    far_weights = plan.packed_size() * kCell > kNearWeights;
     near_src = bytes <= kNearSrc;
     constexpr int64_t kLongEnough = 2 * kLongRun / 3;  // tiles are whole rows, some of them a little shorter
     prefetches_src = bytes > kFarBytes && tile_columns >= kLongEnough;
