@@ -1,6 +1,6 @@
 """Fits the costs by which the native library chooses how to compute a convolution.
 
-Run ``python -m benchmarks.costs --seed 1 --count 400``. Each shape of `benchmarks.hunt` is computed by every
+Run ``python -m benchmarks.costs --seed 1 --count 400``. Random shapes are computed by every
 implementation that can, in turns, on one thread. The times are explained by the work that the library states for each:
 a time is the sum of counts times costs, none of them negative, with the least error of its logarithm. These costs are
 then moved so that the choices by them give away the least speed. What is printed is a table for
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import answers, engines, hunt
+from benchmarks import answers, distributions, engines
 from benchmarks.report import geometric_mean
 from benchmarks.shapes import SHAPES, Shape
 from ortconv.runtime.choices import CHOICES_ENTRY, IMPLEMENTATION_ENTRY
@@ -281,7 +281,7 @@ def main(
 ) -> None:
     """Measure every implementation on random shapes, and fit the costs by which one is chosen."""
     console = Console(width=180, highlight=False)
-    shapes = [*hunt.shapes(seed, count), *(SHAPES if named else ())]
+    shapes = [*distributions.shapes(seed, count), *(SHAPES if named else ())]
     found = [Measured(**entry) for file in measured for entry in json.loads(file.read_text(encoding="utf-8"))]
     if not shapes and not found:
         raise click.UsageError("--count 0 measures no shapes: add --named, or --measured with a file that holds some")

@@ -1,8 +1,8 @@
 """Random shapes that nobody tuned for: is any of them slower, or less exact, than in ONNX Runtime?
 
-Run ``python -m benchmarks.hunt --seed 1 --count 300``. Each seed names one list of shapes, which `draw` takes from the
-distribution that its docstring states. ONNX Runtime and ortconv run them in float32 in turns, in processes of their
-own; both answers are first compared with float64.
+Run ``python -m benchmarks.hunt --seed 1 --count 300``. Each seed names one list of shapes of a distribution, see
+``benchmarks/distributions.py``. ONNX Runtime and ortconv run them in float32 in turns, in processes of their own; both
+answers are first compared with float64.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import math
 import pathlib
-import random
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -22,6 +20,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks import engines, machine
+from benchmarks.distributions import DISTRIBUTIONS, has_gaps, shapes
 from benchmarks.engines import OURS
 from benchmarks.measure import Case, measure
 from benchmarks.report import geometric_mean, rounded
@@ -29,112 +28,12 @@ from benchmarks.shapes import Shape
 from benchmarks.turn import Fastest
 from benchmarks.worker import Worker
 
-__all__ = ["draw", "has_gaps", "main", "shapes"]
+__all__ = ["main"]
 
 _PEER = "ort"
-_BATCHES, _CHANNELS = 16, 4098
-_SIZES = {1: 4096, 2: 160, 3: 32}
-_KERNELS = {1: 4096, 2: 24, 3: 7}
-"""Largest sizes of an axis of the input and of the kernel, by number of axes."""
-
-_FLOPS = 2e9
-_ELEMENTS = 1 << 24
-"""Most operations of a shape, and most elements of its input, weights or output."""
 
 _SLOW, _INEXACT = 0.9, 1.25
 """Ratios of speed below which, and of the largest errors above which, a shape is listed."""
-
-
-def _log_uniform(rng: random.Random, most: int, least: int = 1) -> int:
-    """Returns an integer whose logarithm is uniform, `least` and `most` among the possible ones."""
-    return min(most, int(math.exp(rng.uniform(math.log(least), math.log(most + 1)))))
-
-
-def draw(rng: random.Random) -> Shape:
-    """Draws a shape.
-
-    - Axes: 1 (two in five), 2 (two in five) or 3 (one in five).
-    - Batch: 1 (three in five), otherwise log-uniform up to 16.
-    - Input sizes: log-uniform, up to 4096, 160 and 32 for 1, 2 and 3 axes. One axis in eight has size 1.
-    - Kernel sizes: log-uniform, up to 4096, 24 and 7. Two of three kernels have the same size on every axis.
-    - Strides: 1, 2, the kernel size, a half or a quarter of it, or log-uniform up to it; one shape in eight has strides
-      of up to twice the kernel's extent, which leave gaps between windows.
-    - Dilations: 1 (four in five), otherwise 2 to 8.
-    - Padding: 0 (half of the shapes), otherwise up to half of the kernel's extent on each side.
-    - Output padding: 0 (four in five), otherwise below the stride.
-    - Channels, inputs and outputs each: log-uniform up to 4098; one shape in six is depthwise, one in six has 2 to 32
-      groups. One shape in five has 1 to 8 outputs per group.
-    """
-    axes = rng.choice((1, 1, 2, 2, 3))
-    size = tuple(1 if rng.random() < 1 / 8 else _log_uniform(rng, _SIZES[axes]) for _ in range(axes))
-    same = rng.random() < 2 / 3
-    first = _log_uniform(rng, _KERNELS[axes])
-    kernel = tuple(first if same else _log_uniform(rng, _KERNELS[axes]) for _ in range(axes))
-    dilation = (1 if rng.random() < 0.8 else rng.randint(2, 8),) * axes
-    extent = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True))
-    kind = rng.choice(("one", "two", "kernel", "half", "quarter", "any", "any", "gaps"))
-    stride = tuple(_stride(rng, kind, k, e) for k, e in zip(kernel, extent, strict=True))
-    pad = (0,) * axes if rng.random() < 0.5 else tuple(rng.randint(0, e // 2) for e in extent)
-    extra = tuple(0 if rng.random() < 0.8 else rng.randrange(s) for s in stride)
-    group, inputs, outputs = _channels(rng)
-    batch = 1 if rng.random() < 0.6 else _log_uniform(rng, _BATCHES)
-    return Shape("", batch, inputs, outputs, size, kernel, stride, pad, extra, group, dilation)
-
-
-def _stride(rng: random.Random, kind: str, kernel: int, extent: int) -> int:
-    return {
-        "one": 1,
-        "two": 2,
-        "kernel": kernel,
-        "half": max(1, kernel // 2),
-        "quarter": max(1, kernel // 4),
-        "any": _log_uniform(rng, kernel),
-        "gaps": rng.randint(extent + 1, 2 * extent),
-    }[kind]
-
-
-def _channels(rng: random.Random) -> tuple[int, int, int]:
-    """Draws groups, inputs and outputs."""
-    kind = rng.choice(("depthwise", "grouped", "one", "one", "one", "one"))
-    if kind == "depthwise":
-        channels = _log_uniform(rng, _CHANNELS)
-        return channels, channels, channels
-    group = rng.randint(2, 32) if kind == "grouped" else 1
-    most = _CHANNELS // group
-    outputs = rng.randint(1, 8) if rng.random() < 0.2 else _log_uniform(rng, most)
-    return group, group * _log_uniform(rng, most), group * outputs
-
-
-def shapes(seed: int, count: int) -> list[Shape]:
-    """Returns the first shapes of a seed that have an output, and are no larger than 2 GFLOP and 64 MiB a tensor."""
-    rng = random.Random(seed)
-    found: list[Shape] = []
-    while len(found) < count:
-        shape = draw(rng)
-        tensors = (shape.x_shape, shape.w_shape, shape.y_shape)
-        if min(shape.y_shape) < 1 or max(map(math.prod, tensors)) > _ELEMENTS or not 0 < shape.flops <= _FLOPS:
-            continue
-        found.append(dataclasses.replace(shape, name=_name(len(found), shape)))
-    return found
-
-
-def _name(number: int, shape: Shape) -> str:
-    def each(values: Sequence[int]) -> str:
-        return "x".join(map(str, values[:1] if len(set(values)) == 1 else values))
-
-    parts = [f"{number}: {shape.axes}-D k{each(shape.kernels)} s{each(shape.strides)}"]
-    parts += [f"d{each(shape.dilations)}"] if max(shape.dilations) > 1 else []
-    parts += [f"p{each(shape.pads)}"] if any(shape.pads) else []
-    parts += [f"op{each(shape.extras)}"] if any(shape.extras) else []
-    parts += [f"{shape.inputs}>{shape.outputs}", *([f"g{shape.group}"] if shape.group > 1 else [])]
-    parts += ["x".join(map(str, shape.size)), *([f"b{shape.batch}"] if shape.batch > 1 else [])]
-    return " ".join(parts)
-
-
-def has_gaps(shape: Shape) -> bool:
-    """Tells whether a stride exceeds the kernel's extent, so that some outputs are the bias alone."""
-    extents = ((k - 1) * d + 1 for k, d in zip(shape.kernels, shape.dilations, strict=True))
-    return any(stride > extent for stride, extent in zip(shape.strides, extents, strict=True))
 
 
 def _measured(found: Sequence[Shape], dtype: str, threads: int, rounds: int, seconds: float) -> Iterator[Case]:
@@ -225,6 +124,13 @@ def _plot(cases: Sequence[Case], path: pathlib.Path) -> None:
 
 @click.command(epilog="Example: python -m benchmarks.hunt --seed 7 --count 300 --json hunt.json --plot hunt.png")
 @click.option("--seed", type=int, default=1, show_default=True, help="Names the list of shapes.")
+@click.option(
+    "--distribution",
+    type=click.Choice(list(DISTRIBUTIONS)),
+    default="any",
+    show_default=True,
+    help="All that a transposed convolution can be, or the sizes that networks have.",
+)
 @click.option("--count", type=click.IntRange(1), default=300, show_default=True, help="How many shapes of it.")
 @click.option("--dtype", type=click.Choice(["f32", "f16"]), default="f32", show_default=True, help="Element type.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each engine.")
@@ -234,6 +140,7 @@ def _plot(cases: Sequence[Case], path: pathlib.Path) -> None:
 @click.option("--plot", "plot_file", type=click.Path(dir_okay=False, path_type=pathlib.Path), help="Draw a PNG.")
 def main(
     seed: int,
+    distribution: str,
     count: int,
     dtype: str,
     threads: int,
@@ -250,12 +157,13 @@ def main(
     cases: list[Case] = []
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("measuring", total=count)
-        for case in _measured(shapes(seed, count), dtype, threads, rounds, seconds):
+        for case in _measured(shapes(seed, count, distribution), dtype, threads, rounds, seconds):
             cases.append(case)
             progress.advance(task)
     _show(console, cases)
     if json_file:
-        about = {"seed": seed, "dtype": dtype, "threads": threads, "rounds": rounds, "machine": machine.describe()}
+        drawn = {"distribution": distribution, "seed": seed}
+        about = {**drawn, "dtype": dtype, "threads": threads, "rounds": rounds, "machine": machine.describe()}
         versions = {name: engines.version(name) for name in (_PEER, OURS)}
         found = {**about, "versions": versions, "shapes": [_entry(case) for case in cases]}
         json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
