@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "base/math.h"
+
 namespace ortconv {
 
 // Runs fn(arg, i) for every i in [0, n), possibly on several threads; returns when all have run.
@@ -15,6 +17,11 @@ struct Parallel {
 
 // So many parts are enough, where more of them cost something: a pool may have fewer threads than it says.
 constexpr int kFewThreads = 8;
+
+// Whether so many parts, which take equally long, keep the threads busy for a share of the time.
+inline bool keep_busy(int64_t parts, int64_t threads, double share) {
+  return static_cast<double>(parts) >= share * static_cast<double>(align_up(parts, threads));
+}
 
 // Calls fn(i) for i in [0, n).
 template <class Fn>

@@ -22,7 +22,7 @@ constexpr int64_t kStreamBytes = 1 << 20;
 // Fewest positions of a block: with fewer, reading the weights again costs more than a copy of src in L2 gains. And
 // where blocks of channels alone keep the threads busy for less than a share of the time.
 constexpr int64_t kMinPositions = 256, kMinPositionsOfThreads = 64;
-constexpr double kEven = 0.87;
+constexpr double kBusy = 0.87;
 // Bytes of the copy of a block of so few positions, if it is to be read from L2, because L3 is slow.
 constexpr int64_t kMostGridBytes = 1 << 20;
 constexpr int64_t kMaxOverrun = 4;  // how many times kGridBytes the copy may take to have them
@@ -236,10 +236,9 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     min_positions = std::clamp(near, kMinPositionsOfThreads, kMinPositions);
   }
   const int64_t few_threads = std::min(threads, kFewThreads);
-  const int64_t blocks = plan.g * plan.num_blocks;
-  const bool is_even = kEven * static_cast<double>(align_up(blocks, few_threads)) <= static_cast<double>(blocks);
-  const int64_t least =
-      is_even ? min_positions : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, min_positions);
+  const int64_t least = keep_busy(plan.g * plan.num_blocks, few_threads, kBusy)
+                            ? min_positions
+                            : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, min_positions);
   const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, least)));
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {

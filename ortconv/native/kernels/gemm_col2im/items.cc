@@ -96,10 +96,8 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
   if (threads == 1 || items >= wanted) return;
   const Geometry whole = *this;
   const int64_t enough = std::min(threads, kFewThreads);
-  constexpr double kEven = 0.9;  // of the threads' time
-  const auto is_even = [&](int64_t count) {
-    return static_cast<double>(count) >= kEven * static_cast<double>(align_up(count, static_cast<int64_t>(threads)));
-  };
+  constexpr double kBusy = 0.9;
+  const auto is_even = [&](int64_t count) { return keep_busy(count, threads, kBusy); };
   const bool has_few = has_few_rows(plan);
   if (has_few && is_even(items)) return;
   const bool may_share = items < (has_few ? 2 : 1) * enough && may_share_tiles(plan);

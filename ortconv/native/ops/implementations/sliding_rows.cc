@@ -47,12 +47,21 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
     work.stored = dst_count(p);
     work.steps = src_rows(p) * static_cast<double>(p.ic) + table;
     work.far_weights = far_bytes(4 * static_cast<double>(plan.packed_size()));
-    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p));
+    work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p)) + far_copies(p, geo, lines);
     return work;
   }
 
  private:
   static constexpr double kMostPairs = 1 << 20;  // of rows that meet
+
+  // Bytes of copies of src that so many pairs of rows read from beyond L2, where an image does not stay in it.
+  double far_copies(const ConvProblem& p, const sliding_rows::Geometry& geo, double pairs) const {
+    const sliding_rows::Plan& plan = this->sizes();
+    const int64_t row = std::min(geo.src_pitch, p.src_size[p.ndims - 1] + geo.tiling.vectors * plan.lanes);
+    const double rows = product(p.src_size, p.ndims - 1);  // of a channel of an image
+    return far_bytes(4 * static_cast<double>(plan.ic * row) * rows,
+                     pairs / (static_cast<double>(geo.tiling.rows) * rows));
+  }
 };
 
 template <Operand kSliding>
