@@ -150,20 +150,20 @@ void Geometry::divide(const Plan& plan, int threads) {
   cut_items(plan, least_channels, threads);
 }
 
-// Several ranges for each thread that shares tiles: of columns, where each range of rows would read or copy src again;
-// of rows, unless there are as many of columns.
+// One range of columns for each thread that shares tiles, where each range of rows would read or copy src again; else,
+// and where columns are too few for that, several ranges of rows for each.
 void Geometry::choose_shared(const Plan& plan, int threads) {
   constexpr int64_t kLeastColumns = 64;
   const int64_t positions = axis[0].x_count * inner_x, all_rows = block_channels * plan.taps;
+  const bool shares_columns = !wide && has_few_rows(plan);
   shared_columns = most_columns;
-  int64_t column_ranges = std::max<int64_t>(1, ceil_div(positions, most_columns));
-  if (!wide && has_few_rows(plan)) {
-    const int64_t wanted = std::max(kLeastColumns, ceil_div(positions, 2 * threads));
-    shared_columns = align_up(ceil_div(most_columns, ceil_div(most_columns, wanted)), kGemmColumns);
-    column_ranges *= ceil_div(most_columns, shared_columns);
+  if (shares_columns) {
+    shared_columns = std::max(kLeastColumns, align_up(ceil_div(positions, int64_t{threads}), kGemmColumns));
   }
-  const int64_t row_ranges = column_ranges >= 2 * threads ? 1 : ceil_div(3 * threads, column_ranges);
-  shared_rows = std::min(tile_rows, align_up(ceil_div(all_rows, row_ranges), panel_height));
+  const int64_t column_ranges = std::max<int64_t>(1, ceil_div(positions, shared_columns));
+  const int64_t enough = (shares_columns ? 1 : 2) * threads;
+  const int64_t row_ranges = column_ranges >= enough ? 1 : ceil_div(3 * threads, column_ranges);
+  shared_rows = align_up(ceil_div(all_rows, row_ranges), panel_height);
 }
 
 }  // namespace ortconv::kernels::gemm_col2im

@@ -100,7 +100,7 @@ void Worker<In>::multiply_range(int64_t range, const SharedPart& shared) {
   const SharedTiles tiles(plan_, geo_, part_);
   const SharedTiles::Range some = tiles.range(range);
   for_each_tile(some.begin, some.end, some.row_begin, some.row_end, [&](const Tile& tile) {
-    if (!geo_.direct) room_.products = shared_products(shared, tile) + (some.begin - some.tile_begin);
+    if (!geo_.direct) room_.products = shared_products(shared, tile) + (tile.begin - tiles.tile_of(tile.begin));
     if (geo_.by_rows) {
       room_.transposed = at<Cell>(shared.slice, geo_.transposed) +
                          tile.row_begin / geo_.panel_height * geo_.panel_height - tiles.first_row();
