@@ -17,9 +17,14 @@ constexpr int64_t kReachesPerSlab = 4, kLeastReachesPerSlab = 2;  // what crosse
 }  // namespace
 
 void Geometry::count_items(const Plan& plan) {
-  // Whole panels.
+  // Whole panels, and as many channels in each block as that permits.
   const int64_t granule = panel_height / std::gcd(panel_height, plan.taps);
-  if (block_channels > granule && block_channels < plan.oc) block_channels = block_channels / granule * granule;
+  if (block_channels < granule) {
+    block_channels = ceil_div(plan.oc, ceil_div(plan.oc, block_channels));
+  } else if (block_channels < plan.oc) {
+    block_channels = block_channels / granule * granule;
+    block_channels = align_up(ceil_div(plan.oc, ceil_div(plan.oc, block_channels)), granule);
+  }
   num_blocks = ceil_div(plan.oc, block_channels);
   num_slabs = ceil_div(axis[0].j_count, slab);
   slab = ceil_div(axis[0].j_count, num_slabs);
@@ -113,21 +118,29 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
   }
   count_items(plan);
   const Geometry uncut = *this;
-  cut_slabs(plan, ceil_div(wanted, parts * num_blocks));
-  // Of what a thread multiplies, with what crosses borders.
   const auto columns_of = [&](int64_t columns) { return wide ? columns : align_up(columns, kGemmColumns); };
+  // What crosses borders is multiplied by all threads, and sums that these share are added by one: an addition takes as
+  // long as some products.
+  constexpr double kMostInVain = 0.15, kProducts = 40;
+  const double most_in_vain = std::min(kMostInVain, kProducts / static_cast<double>(plan.ic));
+  const auto is_in_vain = [&] {
+    const auto multiplied = static_cast<double>(num_slabs * columns_of((slab + reach() - 1) * inner_x));
+    return num_slabs > whole.num_slabs && multiplied > (1 + most_in_vain) * static_cast<double>(positions);
+  };
+  // As many slabs as are wanted, or as few of them as threads, where less is multiplied in vain.
+  for (int64_t slabs = wanted;; slabs = std::max<int64_t>(slabs / 2, threads)) {
+    *this = uncut;
+    cut_slabs(plan, ceil_div(slabs, parts * num_blocks));
+    if (!may_share || slabs <= threads || !is_in_vain()) break;
+  }
+  // Of what a thread multiplies, with what crosses borders.
   const auto of_thread = [&](const Geometry& geo) {
     const int64_t columns = columns_of(std::min(axis[0].x_count, geo.slab + reach() - 1) * inner_x);
     return static_cast<double>(ceil_div(geo.items, threads) * geo.block_channels * columns);
   };
-  // What crosses borders is multiplied by all threads, and sums that these share are added by one: an addition takes as
-  // long as some products.
-  constexpr double kLeastGain = 1.1, kMostInVain = 0.15, kProducts = 40;
-  const double most_in_vain = std::min(kMostInVain, kProducts / static_cast<double>(plan.ic));
+  constexpr double kLeastGain = 1.1;
   if (num_slabs > uncut.num_slabs && of_thread(uncut) < kLeastGain * of_thread(*this)) *this = uncut;
-  const auto multiplied = static_cast<double>(num_slabs * columns_of((slab + reach() - 1) * inner_x));
-  const bool in_vain = num_slabs > whole.num_slabs && multiplied > (1 + most_in_vain) * static_cast<double>(positions);
-  if (may_share && (items < enough || in_vain || (reads_src_once && !is_even(items)))) {
+  if (may_share && (items < enough || is_in_vain() || (reads_src_once && !is_even(items)))) {
     *this = whole;
     shares_tiles = true;
   }
