@@ -281,7 +281,9 @@ void run_typed(const Run<T, Operand>& run, const Parallel& parallel) {
     const Images some = run.images(index / run.plan.g);  // the last have fewer lines
     if (i % lines < run.lines(some)) pack_src(run, index % run.plan.g, some, i % lines);
   });
-  Ranges ranges(vectors, 1, kBlockColumns / kGemmColumns / 2 + 1, slices);
+  // A vector alone takes longer than its share of a block, but less than to wait.
+  const int64_t least = outer * run.blocks.count < slices ? 1 : kBlockColumns / kGemmColumns / 2 + 1;
+  Ranges ranges(vectors, 1, least, slices);
   const auto start_of = [&](int64_t vector) {
     const int64_t rest = vector % run.blocks.vectors;
     return vector - rest + run.blocks.start_of(rest);
