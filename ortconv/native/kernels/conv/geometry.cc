@@ -100,8 +100,9 @@ struct Cut {
 };
 
 // The first axis on which a block of at least `least` positions has a copy of at most `limit` cells per channel. The
-// block is larger than that only as far as `budget` allows.
-Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t least, int64_t budget, int64_t limit) {
+// block is larger than that only up to `most` positions whose copy has at most `budget` cells.
+Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t least, int64_t most, int64_t budget,
+             int64_t limit) {
   for (int a = 0; a <= last; ++a) {
     int64_t slab = planes, slab_positions = 1;  // of one position of this axis
     for (int i = 0; i <= last; ++i) {
@@ -110,7 +111,7 @@ Cut find_cut(const AxisFrame* axis, int last, int64_t planes, int64_t least, int
       if (i > a) slab_positions *= axis[i].positions;
     }
     const int64_t enough = ceil_div(least, slab_positions);
-    const int64_t block = std::max(budget / slab - halo_of(axis[a]), enough);
+    const int64_t block = std::max(std::min(budget / slab - halo_of(axis[a]), ceil_div(most, slab_positions)), enough);
     if (enough <= axis[a].positions && (enough + halo_of(axis[a])) * slab <= limit) {
       return {a, std::min(block, axis[a].positions)};
     }
@@ -228,8 +229,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   }
 
   // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
-  const int64_t per_thread = ceil_div(all_positions, threads);
-  const int64_t cells_in_l2 = grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1);
+  const int64_t budget = std::max<int64_t>(1, grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1));
   int64_t min_positions = kMinPositions;
   if (plan.slow_l3 && !in_parts && padded_ic > 0) {
     const int64_t near = kMostGridBytes / (padded_ic * planes * operand_bytes);
@@ -239,19 +239,20 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   const int64_t least = keep_busy(plan.g * plan.num_blocks, few_threads, kBusy)
                             ? min_positions
                             : std::clamp(ceil_div(all_positions, few_threads), kMinPositionsOfThreads, min_positions);
-  const int64_t budget = std::max<int64_t>(1, std::min(cells_in_l2, std::max(planes * per_thread, least)));
+  const int64_t most = std::max(ceil_div(all_positions, int64_t{threads}), least);
   int64_t image = planes, image_positions = 1;
   for (int a = 0; a <= last; ++a) {
     image *= axis[a].positions + halo_of(axis[a]);
     image_positions *= axis[a].positions;
   }
   batch_block = 1;
-  if (image <= budget || image_positions <= least) {
+  if ((image <= budget && image_positions <= most) || image_positions <= least) {
     const int64_t enough = std::min(ceil_div(least, image_positions), kMaxOverrun * budget / image);
-    batch_block = std::clamp<int64_t>(std::max(budget / image, enough), 1, problem.mb);
+    const int64_t fitting = std::min(budget / image, most / image_positions);
+    batch_block = std::clamp<int64_t>(std::max(fitting, enough), 1, problem.mb);
   } else {
-    Cut cut = find_cut(axis, last, planes, least, budget, budget);
-    if (cut.block == 0) cut = find_cut(axis, last, planes, least, budget, kMaxOverrun * budget);
+    Cut cut = find_cut(axis, last, planes, least, most, budget, budget);
+    if (cut.block == 0) cut = find_cut(axis, last, planes, least, most, budget, kMaxOverrun * budget);
     if (cut.block == 0) cut = {last, std::min(least, axis[last].positions)};
     for (int a = 0; a <= cut.axis; ++a) axis[a].block = a < cut.axis ? 1 : cut.block;
   }
@@ -296,8 +297,10 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
 
   const int64_t block_weights = std::max<int64_t>(1, block_oc * padded_ic * plan.num_taps * operand_bytes);
   blocks_per_item = std::clamp<int64_t>(kWeightBytes / block_weights, 1, most_blocks);
-  // Enough items to balance; their order keeps the copy of src across the items of a block.
-  const int64_t wanted = threads > 1 ? 4 * threads : 1;
+  // Enough items to balance, unless blocks of positions do; their order keeps the copy of src across the items of a
+  // block.
+  const bool is_busy = keep_busy(plan.g * num_position_blocks, few_threads, kBusy);
+  const int64_t wanted = is_busy ? 1 : 4 * threads;
   while (blocks_per_item > 1 && plan.g * num_position_blocks * ceil_div(plan.num_blocks, blocks_per_item) < wanted) {
     blocks_per_item = ceil_div(blocks_per_item, 2);
   }
