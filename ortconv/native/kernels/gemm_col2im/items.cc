@@ -140,6 +140,10 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
   };
   constexpr double kLeastGain = 1.1;
   if (num_slabs > uncut.num_slabs && of_thread(uncut) < kLeastGain * of_thread(*this)) *this = uncut;
+  // Few channels that do not make even blocks.
+  Geometry slabs_alone = whole;
+  slabs_alone.cut_slabs(plan, ceil_div(threads, parts * whole.num_blocks));
+  if (kLeastGain * of_thread(slabs_alone) < of_thread(*this)) *this = slabs_alone;
   if (may_share && (items < enough || is_in_vain() || (reads_src_once && !is_even(items)))) {
     *this = whole;
     shares_tiles = true;
