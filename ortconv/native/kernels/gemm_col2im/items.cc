@@ -170,12 +170,12 @@ void Geometry::divide(const Plan& plan, int threads) {
 // One range of columns for each thread that shares tiles, where each range of rows would read or copy src again; else,
 // and where columns are too few for that, several ranges of rows for each.
 void Geometry::choose_shared(const Plan& plan, int threads) {
-  constexpr int64_t kLeastColumns = 64;
   const int64_t positions = axis[0].x_count * inner_x, all_rows = block_channels * plan.taps;
-  const bool shares_columns = !wide && has_few_rows(plan);
+  const int64_t least_columns = (wide ? 2 : 4) * kGemmColumns;
+  const bool shares_columns = wide ? all_rows <= panel_height : has_few_rows(plan);
   shared_columns = most_columns;
   if (shares_columns) {
-    shared_columns = std::max(kLeastColumns, align_up(ceil_div(positions, int64_t{threads}), kGemmColumns));
+    shared_columns = std::max(least_columns, align_up(ceil_div(positions, int64_t{threads}), kGemmColumns));
   }
   const int64_t column_ranges = std::max<int64_t>(1, ceil_div(positions, shared_columns));
   const int64_t enough = (shares_columns ? 1 : 2) * threads;

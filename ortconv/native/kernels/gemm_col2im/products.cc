@@ -100,9 +100,10 @@ void Worker<In>::multiply_range(int64_t range, const SharedPart& shared) {
   const SharedTiles tiles(plan_, geo_, part_);
   const SharedTiles::Range some = tiles.range(range);
   for_each_tile(some.begin, some.end, some.row_begin, some.row_end, [&](const Tile& tile) {
-    if (!geo_.direct) room_.products = shared_products(shared, tile) + (tile.begin - tiles.tile_of(tile.begin));
+    const int64_t column = tile.begin - tiles.tile_of(tile.begin);
+    if (!geo_.direct) room_.products = shared_products(shared, tile) + column;
     if (geo_.by_rows) {
-      room_.transposed = at<Cell>(shared.slice, geo_.transposed) +
+      room_.transposed = at<Cell>(shared.slice, geo_.transposed) + column * geo_.transposed_pitch +
                          tile.row_begin / geo_.panel_height * geo_.panel_height - tiles.first_row();
     }
     multiplier_.multiply(tile);
