@@ -30,15 +30,20 @@ bool tasks_meet(const Parallel& pool, std::chrono::microseconds patience) {
 
 }  // namespace
 
+bool PoolSize::is_due(int run) {
+  if (run < kQuestions) return true;
+  int due = 4;
+  while (due < run) due *= 4;
+  return due == run;
+}
+
 int PoolSize::threads(const Parallel& pool, std::chrono::microseconds patience) {
   if (pool.threads <= 1 || several_.load(std::memory_order_relaxed)) return pool.threads;
   const int run = runs_.fetch_add(1, std::memory_order_relaxed);
-  if (run == kPeriod) runs_.store(kQuestions, std::memory_order_relaxed);
-  if (run < kQuestions || run == kPeriod) {
-    if (tasks_meet(pool, patience)) {
-      several_.store(true, std::memory_order_relaxed);
-      return pool.threads;
-    }
+  if (run == kPeriod) runs_.store(kPeriod / 4 + 1, std::memory_order_relaxed);
+  if (is_due(run) && tasks_meet(pool, patience)) {
+    several_.store(true, std::memory_order_relaxed);
+    return pool.threads;
   }
   return run + 1 < kQuestions ? pool.threads : 1;
 }

@@ -32,17 +32,17 @@ struct Pool {
   }
 };
 
-TEST(one_thread_is_believed_after_three_runs_and_asked_again_later) {
+TEST(one_thread_is_believed_after_three_runs_and_asked_ever_more_rarely) {
   Pool pool{false};
   PoolSize size;
-  EXPECT(size.threads(pool.parallel()) == 4, "not known yet");
-  EXPECT(size.threads(pool.parallel()) == 4, "not known yet");
-  for (int run = 2; run < 1024; ++run) EXPECT(size.threads(pool.parallel()) == 1, "run ", run);
-  EXPECT(pool.calls == 3, pool.calls, " questions");
-  EXPECT(size.threads(pool.parallel()) == 1, "run 1024");
-  EXPECT(pool.calls == 4, pool.calls, " questions");
-  for (int run = 0; run < 2048; ++run) size.threads(pool.parallel());
-  EXPECT(pool.calls == 6, pool.calls, " questions");
+  const int due[] = {0, 1, 2, 4, 16, 64, 256, 1024, 1024 + 768, 1024 + 2 * 768};
+  int asked = 0;
+  for (int run = 0; run <= 1024 + 2 * 768; ++run) {
+    const int expected = run < 2 ? 4 : 1;  // not known yet
+    EXPECT(size.threads(pool.parallel()) == expected, "run ", run);
+    if (run == due[asked]) ++asked;
+    EXPECT(pool.calls == asked, pool.calls, " questions until run ", run);
+  }
 }
 
 TEST(several_threads_are_found_also_when_they_were_late) {
