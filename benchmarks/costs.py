@@ -1,9 +1,9 @@
 """Fits the costs by which the native library chooses how to compute a convolution.
 
-Run ``python -m benchmarks.costs --seed 1 --count 400``. Random shapes are computed by every
-implementation that can, in turns, on one thread. The times are explained by the work that the library states for each:
-a time is the sum of counts times costs, none of them negative, with the least error of its logarithm. These costs are
-then moved so that the choices by them give away the least speed. What is printed is a table for
+Run ``python -m benchmarks.costs --seed 1 --count 400``. Random shapes are computed by every implementation that can, in
+turns, on one thread. The times are explained by the work that the library states for each: a time is the sum of counts
+times costs, none of them negative, with the least error of its logarithm. These costs are then moved so that the
+choices by them give away the least speed. What is printed is a table for
 ``ortconv/native/ops/implementations/costs.cc``, and how much of the speed its choices give away.
 """
 

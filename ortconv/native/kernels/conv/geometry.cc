@@ -299,8 +299,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
   blocks_per_item = std::clamp<int64_t>(kWeightBytes / block_weights, 1, most_blocks);
   // Enough items to balance, unless blocks of positions do; their order keeps the copy of src across the items of a
   // block.
-  const bool is_busy = keep_busy(plan.g * num_position_blocks, few_threads, kBusy);
-  const int64_t wanted = is_busy ? 1 : 4 * threads;
+  const int64_t wanted = keep_busy(plan.g * num_position_blocks, threads, kBusy) ? 1 : 4 * threads;
   while (blocks_per_item > 1 && plan.g * num_position_blocks * ceil_div(plan.num_blocks, blocks_per_item) < wanted) {
     blocks_per_item = ceil_div(blocks_per_item, 2);
   }
