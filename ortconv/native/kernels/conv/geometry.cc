@@ -228,7 +228,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& problem, int threads) {
     }
   }
 
-  // Blocks of positions: whole images while they fit, else ranges of the first axis whose slabs fit.
+  // Blocks of positions, no more than a thread's share: whole images while they fit, else ranges of the first axis
+  // whose slabs fit.
   const int64_t budget = std::max<int64_t>(1, grid_bytes / operand_bytes / std::max<int64_t>(padded_ic, 1));
   int64_t min_positions = kMinPositions;
   if (plan.slow_l3 && !in_parts && padded_ic > 0) {

@@ -120,9 +120,10 @@ void Geometry::cut_items(const Plan& plan, int64_t least_channels, int threads) 
   const Geometry uncut = *this;
   const auto columns_of = [&](int64_t columns) { return wide ? columns : align_up(columns, kGemmColumns); };
   // What crosses borders is multiplied by all threads, and sums that these share are added by one: an addition takes as
-  // long as some products.
+  // long as some products. Where products go to dst, there is none.
   constexpr double kMostInVain = 0.15, kProducts = 40;
-  const double most_in_vain = std::min(kMostInVain, kProducts / static_cast<double>(plan.ic));
+  const double most_in_vain =
+      in_dst && reads_src_once ? 0 : std::min(kMostInVain, kProducts / static_cast<double>(plan.ic));
   const auto is_in_vain = [&] {
     const auto multiplied = static_cast<double>(num_slabs * columns_of((slab + reach() - 1) * inner_x));
     return num_slabs > whole.num_slabs && multiplied > (1 + most_in_vain) * static_cast<double>(positions);
