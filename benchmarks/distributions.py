@@ -101,11 +101,11 @@ def draw_models(rng: random.Random) -> Shape:
       groups, where these divide the channels.
     - Strides: 1 to 16 in 1-D, 1 to 8 (most 2) in 2-D, 1 or 2 in 3-D.
     - Kernels: 1, 2 or 4 strides, one more than 1 or 2 strides, 3 or 5.
-    - Sizes: usual lengths of 25 to 4000; heights of 1 to 200 with widths as large, 16/9 or 3/4 of them; cubes of 2 to
-      32, or other axes of 8 or twice that.
+    - Sizes: usual lengths of 25 to 4000; heights of 1 to 200 with widths as large, 16/9 or 3/4 of them; depths of 2
+      to 32 with height and width each as large, twice as large, or 8.
     - Dilations: 1, or 2 (one in twenty-five).
-    - Padding: what makes the output as many times as large as the stride (half of the shapes), 0, or that rounded up;
-      output padding, where it completes such an output, in three of five shapes.
+    - Padding: what makes the output as many times as large as the input as the stride says (half of the shapes), that
+      rounded up, or 0; output padding, where such an output needs it, in three of five shapes.
     - Batch: 1 (three in four), otherwise 2 to 32.
     """
     axes = rng.choices((1, 2, 3), (25, 60, 15))[0]
@@ -118,7 +118,7 @@ def draw_models(rng: random.Random) -> Shape:
     elif kind < 0.1:
         group = math.gcd(rng.choice((2, 4, 8, 16, 32)), math.gcd(inputs, outputs))
     dilation = 2 if rng.random() < 0.04 else 1
-    rest = (kernel - 1) * dilation + 1 - stride  # what the output has beyond as many times the input as the stride
+    rest = (kernel - 1) * dilation + 1 - stride  # by how much the output exceeds the input times the stride
     pad = rng.choice((max(0, rest // 2), max(0, rest // 2), 0, max(0, (rest + 1) // 2)))
     extra = 2 * pad - rest if rng.random() < 0.6 and 0 <= 2 * pad - rest < stride else 0
     batch = rng.choices((1, 2, 4, 8, 16, 32), (75, 5, 5, 5, 5, 5))[0]

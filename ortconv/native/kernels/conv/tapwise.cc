@@ -281,7 +281,8 @@ void run_typed(const Run<T, Operand>& run, const Parallel& parallel) {
     const Images some = run.images(index / run.plan.g);  // the last have fewer lines
     if (i % lines < run.lines(some)) pack_src(run, index % run.plan.g, some, i % lines);
   });
-  // A vector alone takes longer than its share of a block, but less than to wait.
+  // A single vector takes more than half as long as a block of two, but where a thread would have no block, less time
+  // in all.
   const int64_t least = outer * run.blocks.count < slices ? 1 : kBlockColumns / kGemmColumns / 2 + 1;
   Ranges ranges(vectors, 1, least, slices);
   const auto start_of = [&](int64_t vector) {

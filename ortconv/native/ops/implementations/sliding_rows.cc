@@ -58,9 +58,9 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
   double far_copies(const ConvProblem& p, const sliding_rows::Geometry& geo, double pairs) const {
     const sliding_rows::Plan& plan = this->sizes();
     const int64_t row = std::min(geo.src_pitch, p.src_size[p.ndims - 1] + geo.tiling.vectors * plan.lanes);
-    const double rows = product(p.src_size, p.ndims - 1);  // of a channel of an image
-    return far_bytes(4 * static_cast<double>(plan.ic * row) * rows,
-                     pairs / (static_cast<double>(geo.tiling.rows) * rows));
+    const double rows = product(p.src_size, p.ndims - 1);               // of a channel of an image
+    const int64_t sharing = geo.rows_are_images ? 1 : geo.tiling.rows;  // dst channels that share what is read
+    return far_bytes(4 * static_cast<double>(plan.ic * row) * rows, pairs / (static_cast<double>(sharing) * rows));
   }
 };
 
