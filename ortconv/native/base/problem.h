@@ -43,6 +43,22 @@ struct ConvProblem {
 // The positions from the first tap of a window to the last.
 inline int64_t kernel_extent(const ConvProblem& p, int axis) { return (p.ker[axis] - 1) * p.dilation[axis] + 1; }
 
+// Whether the positions of a channel of src follow each other.
+inline bool src_positions_are_dense(const ConvProblem& p) {
+  int64_t dense = 1;
+  for (int a = p.ndims - 1; a >= 0; --a) {
+    if (p.src_x[a] != dense && p.src_size[a] > 1) return false;
+    dense *= p.src_size[a];
+  }
+  return true;
+}
+
+// Whether all numbers of src do: [image][channel][position].
+inline bool src_is_dense(const ConvProblem& p) {
+  const int64_t channel = product_of(p.src_size, p.ndims);
+  return src_positions_are_dense(p) && (p.src_c == channel || p.ic == 1) && (p.src_n == channel * p.ic || p.mb == 1);
+}
+
 // How many taps there are on an axis of a transposed convolution from the first to the last by which a position of src
 // lands in dst.
 inline int64_t reaching_taps(const ConvProblem& p, int axis) {

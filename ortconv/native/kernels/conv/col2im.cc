@@ -38,8 +38,9 @@ struct Layout {
   Panels panels;
   int64_t dst_points;  // of one channel
   int64_t item_oc, items_per_group;
-  // Byte offsets into the scratch: src as the A operand, then one slice per thread.
-  size_t slices, slice_size;
+  bool widens_src;  // all of it at once
+  // Byte offsets into the scratch, which begins with src as the A operand: the same widened, one slice per thread.
+  size_t widened_src, slices, slice_size;
   // Inside a slice, which begins with the columns: weights that are widened; sums, where dst has 16-bit elements.
   size_t slice_wei, slice_sums, slice_tap_rows;
 
@@ -56,7 +57,9 @@ struct Layout {
     if (rounds) most = std::clamp(kItemSums / (p.mb * dst_points), least, most);
     item_oc = std::min({most, plan.oc, std::max<int64_t>(1, plan.oc / wanted)});
     items_per_group = ceil_div(plan.oc, item_oc);
-    slices = cells(plan.g * plan.ic * rows);
+    widens_src = rounds && src_is_dense(p);
+    widened_src = cells(plan.g * plan.ic * rows);
+    slices = widened_src + (widens_src ? cells(plan.g * plan.ic * rows) : 0);
     const int64_t columns = align_up(item_oc * plan.num_taps, kGemmColumns);
     slice_wei = cells(columns * std::min(rows, plan.mr));
     slice_sums = slice_wei + (widens ? cells(plan.ic * columns) : 0);
@@ -94,8 +97,9 @@ Sum<T>* packed_src(const Run<T>& run, int64_t group) {
   return reinterpret_cast<Sum<T>*>(run.scratch) + group * run.plan.ic * run.layout.rows;
 }
 
-template <class T>
-void pack_src(const Run<T>& run, int64_t group) {
+// `src` is that of the run, or the same widened.
+template <class T, class Value>
+void pack_src(const Run<T>& run, const Value* src, int64_t group) {
   const Plan& plan = run.plan;
   const ConvProblem& p = run.problem;
   const Panels& panels = run.layout.panels;
@@ -104,12 +108,26 @@ void pack_src(const Run<T>& run, int64_t group) {
   for (int64_t panel = 0; panel < panels.count; ++panel) {
     const int64_t rows = panels.begin(panel + 1) - panels.begin(panel);
     for (int64_t r = 0; r < rows; ++r, x.advance(p)) {
-      const T* in = run.src + x.image * p.src_n + group * plan.ic * p.src_c;
+      const Value* in = src + x.image * p.src_n + group * plan.ic * p.src_c;
       for (int a = 0; a < plan.ndims; ++a) in += x.at[a] * p.src_x[a];
       for (int64_t c = 0; c < plan.ic; ++c) out[c * rows + r] = widen(in[c * p.src_c]);
     }
     out += rows * plan.ic;
   }
+}
+
+// Returns src in cells.
+template <class T>
+const Sum<T>* widen_src(const Run<T>& run, const Parallel& parallel, int64_t slices) {
+  auto* const widened = reinterpret_cast<Sum<T>*>(run.scratch + run.layout.widened_src);
+  if constexpr (!std::is_same_v<T, Sum<T>>) {
+    const int64_t count = run.plan.g * run.plan.ic * run.layout.rows;
+    for_each(parallel, slices, [&](int64_t i) {
+      const int64_t begin = even_begin(count, i, slices, 1), end = even_begin(count, i + 1, slices, 1);
+      run.plan.widen->run(run.src + begin, end - begin, widened + begin);
+    });
+  }
+  return widened;
 }
 
 // The taps of a src position that fall into dst. Positions away from its borders have the same, which are listed once.
@@ -281,11 +299,12 @@ void add_columns(const Plan& plan, const ConvProblem& p, const Window<Cell>& win
 // Rounds the sums of `count` channels, whose lines lie one after the other, into dst.
 template <class T>
 void round_sums(const Plan& plan, const ConvProblem& p, const Sums<Sum<T>>& sums, int64_t count, T* dst) {
+  constexpr int64_t kFew = 8;  // numbers for which a call would take longer
   const int64_t step = p.dst_x[p.ndims - 1];
   for_each_line(p, p.dst_x, [&](int64_t n, const Line& line) {
     const Sum<T>* in = sums.data + n * sums.n + line.begin;
     T* out = dst + n * p.dst_n + line.offset;
-    if (step == 1) {
+    if (step == 1 && count * line.length >= kFew) {
       const InterleaveArgs<T> args{&in, sums.c, count, line.length, 1, nullptr, out, p.dst_c, Store::kCached};
       plan.interleave->to<T>()(args.joined());
       return;
@@ -393,7 +412,14 @@ template <class T, class Weight>
 void run_typed(const Run<T>& run, const Weight* wei, const Parallel& parallel) {
   const int64_t items = run.plan.g * run.layout.items_per_group;
   const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
-  for_each(parallel, run.plan.g, [&](int64_t group) { pack_src(run, group); });
+  const auto pack = [&](const auto* src) {
+    for_each(parallel, run.plan.g, [&](int64_t group) { pack_src(run, src, group); });
+  };
+  if (run.layout.widens_src) {
+    pack(widen_src(run, parallel, slices));
+  } else {
+    pack(run.src);
+  }
   Ranges ranges(items, 1, 1, slices);
   for_each(parallel, slices, [&](int64_t i) {
     char* slice = run.scratch + run.layout.slices + i * run.layout.slice_size;

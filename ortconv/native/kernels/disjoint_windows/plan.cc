@@ -59,14 +59,7 @@ bool takes(const ConvProblem& p) {
   return any;
 }
 
-bool can_run(const ConvProblem& p) {
-  int64_t dense = 1;
-  for (int a = p.ndims - 1; a >= 0; --a) {
-    if (p.src_x[a] != dense && p.src_size[a] > 1) return false;
-    dense *= p.src_size[a];
-  }
-  return p.dst_x[p.ndims - 1] == 1;
-}
+bool can_run(const ConvProblem& p) { return src_positions_are_dense(p) && p.dst_x[p.ndims - 1] == 1; }
 
 Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
     : dtype(dtype),

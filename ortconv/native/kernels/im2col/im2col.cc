@@ -15,14 +15,6 @@ constexpr int64_t kTileBytes = 512 << 10;  // of patches or of sums, meant to st
 constexpr int64_t kMostTiles = 8;          // of the usual width or depth, where the other is small
 constexpr int64_t kFewColumns = 4;         // for so few columns, weights are multiplied in place
 
-// No early exit, so that the loop vectorizes.
-template <class Cell>
-bool is_finite(const Cell* cells, int64_t count) {
-  int found = 0;
-  for (int64_t i = 0; i < count; ++i) found |= std::fabs(cells[i]) <= std::numeric_limits<Cell>::max() ? 0 : 1;
-  return found == 0;
-}
-
 // The positions i in [begin, end) for which first + i * step is inside [0, size); step > 0.
 struct Inside {
   int64_t begin, end;
@@ -252,7 +244,7 @@ bool Im2col<T>::pack(const T* wei, int64_t rows, const int64_t* weights, int64_t
       transpose(in, oc_stride_, rows, next - k, out, rows);
     }
   }
-  if (is_finite(tile.packed, depth * rows)) return true;
+  if (are_finite(tile.packed, depth * rows)) return true;
   for (int64_t i = 0; i < depth * rows; ++i) {
     if (!std::isfinite(tile.packed[i])) tile.packed[i] = std::signbit(tile.packed[i]) ? -1 : 1;
   }
@@ -329,7 +321,7 @@ bool Im2col<T>::multiply_few(const T* wei, int64_t rows, int64_t products, const
       const T* next = r + 1 < rows ? row + oc_stride_ : row;
       dots({row, tile.lines, depth_, products, tile.columns, found + r * tile.columns, next});
     }
-    if (!is_finite(found, rows * tile.columns)) return false;
+    if (!are_finite(found, rows * tile.columns)) return false;
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t column = 0; column < tile.columns; ++column) {
         Cell& sum = sums[r * tile.pitch + column];

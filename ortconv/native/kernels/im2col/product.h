@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "base/math.h"
@@ -51,6 +53,14 @@ void zero(Cell* out, int64_t n) {
   } else {
     std::fill_n(out, n, Cell());
   }
+}
+
+// No early exit, so that the loop vectorizes.
+template <class Cell>
+bool are_finite(const Cell* cells, int64_t count) {
+  int found = 0;
+  for (int64_t i = 0; i < count; ++i) found |= std::fabs(cells[i]) <= std::numeric_limits<Cell>::max() ? 0 : 1;
+  return found == 0;
 }
 
 template <class T>

@@ -18,7 +18,7 @@ struct Run {
   const Geometry& geometry;
   const im2col::Kernels<T> kernels;
   const Sum<T>* weights;  // packed
-  const Sum<T>* src;      // copied
+  const Sum<T>* src;      // as it lies, or copied
   const Line* pairs;
   const int64_t* begins;
   const T* bias;  // may be null
@@ -31,17 +31,13 @@ bool copy_src(const Plan& plan, const ConvProblem& p, const Geometry& geo, const
               const T* in, Sum<T>* out) {
   const int last = p.ndims - 1;
   const int64_t length = p.src_size[last], rows = product_of(p.src_size, last);
-  Sum<T> products = 0;  // zero, or NaN
-  for (int64_t row = 0; row < rows; ++row, out += geo.src_pitch) {
-    Sum<T>* const to = out + geo.src_margin;
-    im2col::zero(out, geo.src_margin);
-    kernels.load(in + offset_of(row, p.src_size, p.src_x, last), p.src_x[last], length, to);
-    im2col::zero(to + length, geo.src_margin);
-    if (plan.sliding == Operand::kWeights) {
-      for (int64_t x = 0; x < length; ++x) products += to[x] * 0;
-    }
+  Sum<T>* to = out;
+  for (int64_t row = 0; row < rows; ++row, to += geo.src_pitch) {
+    im2col::zero(to, geo.src_margin);
+    kernels.load(in + offset_of(row, p.src_size, p.src_x, last), p.src_x[last], length, to + geo.src_margin);
+    im2col::zero(to + geo.src_margin + length, geo.src_margin);
   }
-  return products == 0;
+  return plan.sliding == Operand::kSrc || im2col::are_finite(out, to - out);
 }
 
 // Lists, for each row of dst along each axis but the last, the rows of src and of weights that meet there.
@@ -312,16 +308,28 @@ bool run_typed(const Plan& plan, const ConvProblem& p, const Geometry& geo, cons
     each(p.oc, [&](int64_t channel) { pack_weights(plan, p, wei, channel, shared + geo.packed); });
   }
   auto* const copy = reinterpret_cast<Cell*>(shared + geo.src);
+  const Cell* rows = copy;
   std::atomic<bool> finite{true};
-  each(p.mb * p.ic, [&](int64_t i) {
-    const T* channel = src + i / p.ic * p.src_n + i % p.ic * p.src_c;
-    if (!copy_src(plan, p, geo, kernels, channel, copy + i * geo.src_channel)) finite = false;
-  });
+  if (geo.copies_src) {
+    each(p.mb * p.ic, [&](int64_t i) {
+      const T* channel = src + i / p.ic * p.src_n + i % p.ic * p.src_c;
+      if (!copy_src(plan, p, geo, kernels, channel, copy + i * geo.src_channel)) finite = false;
+    });
+  } else {
+    if constexpr (std::is_same_v<T, Cell>) rows = src;
+    constexpr int64_t kPart = 4096;
+    const int64_t all = p.mb * geo.src_image;
+    each(ceil_div(all, kPart), [&](int64_t i) {
+      const int64_t begin = i * kPart, count = std::min(kPart, all - begin);
+      if constexpr (!std::is_same_v<T, Cell>) kernels.load(src + begin, 1, count, copy + begin);
+      if (!im2col::are_finite(rows + begin, count)) finite = false;
+    });
+  }
   if (!finite) return false;
   auto* const pairs = reinterpret_cast<Line*>(shared + geo.pairs);
   auto* const begins = reinterpret_cast<int64_t*>(shared + geo.begins);
   list_pairs(plan, p, geo, pairs, begins);
-  const Run<T> run{plan, p, geo, kernels, weights, copy, pairs, begins, bias, dst};
+  const Run<T> run{plan, p, geo, kernels, weights, rows, pairs, begins, bias, dst};
   Ranges ranges(geo.items, 1, 1, slices);
   for_each(parallel, slices, [&](int64_t i) {
     Worker<T> worker(run, shared + geo.slices + static_cast<size_t>(i) * geo.slice_bytes);

@@ -146,6 +146,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
     all_begins += p.dst_size[a] + 1;
   }
   src_margin = src_slides ? tile : 0;
+  copies_src = src_margin > 0 || !src_is_dense(p);
   src_pitch = p.src_size[last] + 2 * src_margin;
   src_channel = product_of(p.src_size, last) * src_pitch;
   src_image = p.ic * src_channel;
@@ -156,7 +157,7 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
     direct = p.activation.is_identity() && p.dst_x[last] == 1 && channels_together == plan.ic;
     im2col::Parts shared, slice;
     packed = shared.add<Cell>(plan.packed.empty() ? plan.packed_size() : 0);
-    src = shared.add<Cell>(p.mb * src_image);
+    src = shared.add<Cell>(copies_src || !std::is_same_v<T, Cell> ? p.mb * src_image : 0);
     pairs = shared.add<Line>(all_pairs);
     begins = shared.add<int64_t>(all_begins);
     slices = shared.bytes();

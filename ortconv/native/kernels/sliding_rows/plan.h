@@ -58,6 +58,7 @@ struct Geometry {
   int64_t channels_together;     // whose products are summed before they are added to those of the channels before
   int64_t most_lines;            // pairs of rows that meet in a row of dst, of one channel
   bool direct;                   // tiles are written to dst
+  bool copies_src;               // else rows of src lie as those of the copy would
   int64_t src_margin, src_pitch, src_channel, src_image;
   int64_t items;
 

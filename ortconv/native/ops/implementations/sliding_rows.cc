@@ -45,7 +45,7 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
     constexpr double kPasses = 2;
     if (!geo.direct) work.added += kPasses * dst_count(p);
     work.stored = dst_count(p);
-    work.steps = src_rows(p) * static_cast<double>(p.ic) + table;
+    work.steps = (geo.copies_src ? src_rows(p) * static_cast<double>(p.ic) : 0) + table;
     work.far_weights = far_bytes(4 * static_cast<double>(plan.packed_size()));
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p)) + far_copies(p, geo, lines);
     return work;
