@@ -1,6 +1,7 @@
 // Loops that may run on several threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/math.h"
@@ -28,6 +29,18 @@ template <class Fn>
 void for_each(const Parallel& parallel, int64_t n, Fn fn) {
   parallel.run(parallel.context, n, [](void* arg, int64_t i) { (*static_cast<Fn*>(arg))(i); }, &fn);
 }
+
+// Calls fn(begin, end) for ranges of [0, count): a single one where two would have fewer than `least`, which is what
+// waking a thread is worth.
+template <class Fn>
+void for_each_range(const Parallel& parallel, int64_t count, int64_t least, Fn fn) {
+  constexpr int64_t kOfThread = 4;
+  const int64_t parts = std::clamp<int64_t>(count / least, 1, kOfThread * std::max(parallel.threads, 1));
+  for_each(parallel, parts, [&](int64_t i) { fn(count * i / parts, count * (i + 1) / parts); });
+}
+
+// Numbers to copy that waking a thread is worth.
+constexpr int64_t kManyCopied = 16 << 10;
 
 // Runs everything on the calling thread.
 inline Parallel serial() {

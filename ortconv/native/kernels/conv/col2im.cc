@@ -55,7 +55,12 @@ struct Layout {
     if (widens) most = std::clamp<int64_t>(kItemWeights / (plan.ic * plan.num_taps), 1, most);
     const int64_t least = std::clamp<int64_t>(kLeastColumns / plan.num_taps, 1, most);
     if (rounds) most = std::clamp(kItemSums / (p.mb * dst_points), least, most);
-    item_oc = std::min({most, plan.oc, std::max<int64_t>(1, plan.oc / wanted)});
+    // Each item finds the window of every position again. On several threads an item therefore has kLeastColumns or
+    // more, as long as each thread has an item.
+    const int64_t share = ceil_div(int64_t{threads}, plan.g), fewest = std::min(least, ceil_div(plan.oc, share));
+    item_oc = std::min({most, plan.oc, std::max(fewest, plan.oc / wanted)});
+    items_per_group = std::min(plan.oc, align_up(ceil_div(plan.oc, item_oc), share));
+    item_oc = ceil_div(plan.oc, items_per_group);
     items_per_group = ceil_div(plan.oc, item_oc);
     widens_src = rounds && src_is_dense(p);
     widened_src = cells(plan.g * plan.ic * rows);
@@ -118,12 +123,10 @@ void pack_src(const Run<T>& run, const Value* src, int64_t group) {
 
 // Returns src in cells.
 template <class T>
-const Sum<T>* widen_src(const Run<T>& run, const Parallel& parallel, int64_t slices) {
+const Sum<T>* widen_src(const Run<T>& run, const Parallel& parallel) {
   auto* const widened = reinterpret_cast<Sum<T>*>(run.scratch + run.layout.widened_src);
   if constexpr (!std::is_same_v<T, Sum<T>>) {
-    const int64_t count = run.plan.g * run.plan.ic * run.layout.rows;
-    for_each(parallel, slices, [&](int64_t i) {
-      const int64_t begin = even_begin(count, i, slices, 1), end = even_begin(count, i + 1, slices, 1);
+    for_each_range(parallel, run.plan.g * run.plan.ic * run.layout.rows, kManyCopied, [&](int64_t begin, int64_t end) {
       run.plan.widen->run(run.src + begin, end - begin, widened + begin);
     });
   }
@@ -413,10 +416,13 @@ void run_typed(const Run<T>& run, const Weight* wei, const Parallel& parallel) {
   const int64_t items = run.plan.g * run.layout.items_per_group;
   const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), items);
   const auto pack = [&](const auto* src) {
-    for_each(parallel, run.plan.g, [&](int64_t group) { pack_src(run, src, group); });
+    const int64_t least = ceil_div(kManyCopied, std::max<int64_t>(run.plan.ic * run.layout.rows, 1));
+    for_each_range(parallel, run.plan.g, least, [&](int64_t begin, int64_t end) {
+      for (int64_t group = begin; group < end; ++group) pack_src(run, src, group);
+    });
   };
   if (run.layout.widens_src) {
-    pack(widen_src(run, parallel, slices));
+    pack(widen_src(run, parallel));
   } else {
     pack(run.src);
   }

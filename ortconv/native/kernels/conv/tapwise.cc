@@ -276,10 +276,13 @@ void run_typed(const Run<T, Operand>& run, const Parallel& parallel) {
   const int64_t outer = run.plan.g * run.layout.num_blocks, vectors = outer * run.blocks.vectors;
   const int64_t slices = std::min<int64_t>(std::max(parallel.threads, 1), vectors);
   const int64_t lines = run.lines(run.images(0));
-  for_each(parallel, outer * lines, [&](int64_t i) {
-    const int64_t index = i / lines;
-    const Images some = run.images(index / run.plan.g);  // the last have fewer lines
-    if (i % lines < run.lines(some)) pack_src(run, index % run.plan.g, some, i % lines);
+  const int64_t of_line = run.plan.ic * run.line_length(run.images(0));
+  for_each_range(parallel, outer * lines, ceil_div(kManyCopied, of_line), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t index = i / lines;
+      const Images some = run.images(index / run.plan.g);  // the last have fewer lines
+      if (i % lines < run.lines(some)) pack_src(run, index % run.plan.g, some, i % lines);
+    }
   });
   // A single vector takes more than half as long as a block of two, but where a thread would have no block, less time
   // in all.

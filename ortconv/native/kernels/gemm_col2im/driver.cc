@@ -89,12 +89,9 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
     };
     if (std::is_same_v<T, Cell> || geo.narrow) return run_parts(static_cast<const T*>(src));
     if constexpr (!std::is_same_v<T, Cell>) {
-      constexpr int64_t kChunk = 16 << 10;
       Cell* widened = at<Cell>(shared, geo.widened);
-      for_each(parallel, ceil_div(geo.src_end, kChunk), [&](int64_t i) {
-        const int64_t begin = i * kChunk;
-        results.kernels.widen.run(static_cast<const T*>(src) + begin, std::min(kChunk, geo.src_end - begin),
-                                  widened + begin);
+      for_each_range(parallel, geo.src_end, kManyCopied, [&](int64_t begin, int64_t end) {
+        results.kernels.widen.run(static_cast<const T*>(src) + begin, end - begin, widened + begin);
       });
       run_parts(static_cast<const Cell*>(widened));
     }

@@ -298,31 +298,27 @@ bool run_typed(const Plan& plan, const ConvProblem& p, const Geometry& geo, cons
   using Cell = Sum<T>;
   const im2col::Kernels<T> kernels(plan.arch);
   const int64_t slices = geo.num_slices(parallel.threads);
-  const auto each = [&](int64_t count, const auto& fn) {
-    Ranges ranges(count, 1, 1, slices);
-    for_each(parallel, slices, [&](int64_t) { ranges.for_each_item(fn); });
-  };
   const auto* weights = plan.packed.as<const Cell>();
   if (plan.packed.empty()) {
     weights = reinterpret_cast<const Cell*>(shared + geo.packed);
-    each(p.oc, [&](int64_t channel) { pack_weights(plan, p, wei, channel, shared + geo.packed); });
+    for_each(parallel, p.oc, [&](int64_t channel) { pack_weights(plan, p, wei, channel, shared + geo.packed); });
   }
   auto* const copy = reinterpret_cast<Cell*>(shared + geo.src);
   const Cell* rows = copy;
   std::atomic<bool> finite{true};
   if (geo.copies_src) {
-    each(p.mb * p.ic, [&](int64_t i) {
-      const T* channel = src + i / p.ic * p.src_n + i % p.ic * p.src_c;
-      if (!copy_src(plan, p, geo, kernels, channel, copy + i * geo.src_channel)) finite = false;
+    const int64_t least = ceil_div(kManyCopied, std::max<int64_t>(geo.src_channel, 1));
+    for_each_range(parallel, p.mb * p.ic, least, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* channel = src + i / p.ic * p.src_n + i % p.ic * p.src_c;
+        if (!copy_src(plan, p, geo, kernels, channel, copy + i * geo.src_channel)) finite = false;
+      }
     });
   } else {
     if constexpr (std::is_same_v<T, Cell>) rows = src;
-    constexpr int64_t kPart = 4096;
-    const int64_t all = p.mb * geo.src_image;
-    each(ceil_div(all, kPart), [&](int64_t i) {
-      const int64_t begin = i * kPart, count = std::min(kPart, all - begin);
-      if constexpr (!std::is_same_v<T, Cell>) kernels.load(src + begin, 1, count, copy + begin);
-      if (!im2col::are_finite(rows + begin, count)) finite = false;
+    for_each_range(parallel, p.mb * geo.src_image, kManyCopied, [&](int64_t begin, int64_t end) {
+      if constexpr (!std::is_same_v<T, Cell>) kernels.load(src + begin, 1, end - begin, copy + begin);
+      if (!im2col::are_finite(rows + begin, end - begin)) finite = false;
     });
   }
   if (!finite) return false;
