@@ -87,7 +87,7 @@ class Worker {
         counts_{geo_.row_tiles, geo_.num_columns, geo_.dst_rows, plan_.g, geo_.others},
         most_steps_(ceil_div(geo_.length, plan_.shift)) {
     const bool src_slides = plan_.sliding == Operand::kSrc;
-    if (!src_slides) std::rotate(order_, order_ + 1, order_ + 3);
+    if (geo_.rows_first) std::rotate(order_, order_ + 1, order_ + 3);
     const int64_t src_row = geo_.rows_are_images ? geo_.src_image : 0;
     const int64_t weights_row = geo_.rows_are_images ? 0 : plan_.weights_dst_channel();
     args_.sliding_channel = src_slides ? geo_.src_channel : plan_.weights_channel();
@@ -99,7 +99,7 @@ class Worker {
   }
 
   // Of a group: images or channels that are not in tiles, one after the other; for each the rows of dst, and for each
-  // of these the tiles; or the tiles first, where rows of dst read the same weights.
+  // of these the tiles; or rows first, for each tile.
   void run_item(int64_t item) {
     // Most items follow the one before, and to divide for each would take longer than a short row.
     if (item != next_item_) go_to(item);

@@ -54,6 +54,7 @@ struct Geometry {
   int64_t row_tiles;
   int64_t columns, num_columns;  // of a block of columns, and how many there are
   int64_t dst_rows;              // of one channel of an image
+  bool rows_first;               // a tile computes all rows of dst before the next tile does
   int64_t piece;                 // products that are summed one after the other
   int64_t channels_together;     // whose products are summed before they are added to those of the channels before
   int64_t most_lines;            // pairs of rows that meet in a row of dst, of one channel
