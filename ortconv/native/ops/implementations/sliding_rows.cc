@@ -45,7 +45,10 @@ class SlidingRows : public Packed<sliding_rows::make_plan<kSliding>, sliding_row
     constexpr double kPasses = 2;
     if (!geo.direct) work.added += kPasses * dst_count(p);
     work.stored = dst_count(p);
-    work.steps = (geo.copies_src ? src_rows(p) * static_cast<double>(p.ic) : 0) + table;
+    // Rows that are copied, or else loops of a tile over a pair of rows of a channel.
+    constexpr double kLoop = 0.4;
+    const double loops = lines / static_cast<double>(geo.tiling.rows) * ic * tiles;
+    work.steps = (geo.copies_src ? src_rows(p) * static_cast<double>(p.ic) : kLoop * loops) + table;
     work.far_weights = far_bytes(4 * static_cast<double>(plan.packed_size()));
     work.far = far_bytes(4 * src_count(p)) + far_bytes(4 * dst_count(p)) + far_copies(p, geo, lines);
     return work;
