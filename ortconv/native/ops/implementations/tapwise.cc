@@ -36,6 +36,11 @@ class Tapwise : public PackedDirect {
     const double calls = lines * std::ceil(met / lines / static_cast<double>(sizes().mr));
     work.calls = groups * static_cast<double>(blocks.count) * calls;
     work.products *= std::max(1.0, static_cast<double>(kLeastRows) * calls / met);
+    // An odd block leaves one of two threads idle, where others divide positions as well; what is chosen does not
+    // depend on the number of threads.
+    constexpr double kIdle = 0.2;
+    const int64_t parts = p.g * layout.num_blocks * blocks.count;
+    if (parts > 2) work.products *= 1 + kIdle * static_cast<double>(parts % 2) / static_cast<double>(parts);
     work.copied = src_count(p);
     work.stored = groups * static_cast<double>(p.mb) * classes * columns;
     work.steps = dst_rows(p) * static_cast<double>(p.oc);
