@@ -30,8 +30,8 @@ void for_each(const Parallel& parallel, int64_t n, Fn fn) {
   parallel.run(parallel.context, n, [](void* arg, int64_t i) { (*static_cast<Fn*>(arg))(i); }, &fn);
 }
 
-// Calls fn(begin, end) for ranges of [0, count): a single one where two would have fewer than `least`, which is what
-// waking a thread is worth.
+// Calls fn(begin, end) for ranges that together are [0, count). None has fewer than `least`, which would take less time
+// than waking a thread, unless it is the only one.
 template <class Fn>
 void for_each_range(const Parallel& parallel, int64_t count, int64_t least, Fn fn) {
   constexpr int64_t kOfThread = 4;
@@ -39,7 +39,7 @@ void for_each_range(const Parallel& parallel, int64_t count, int64_t least, Fn f
   for_each(parallel, parts, [&](int64_t i) { fn(count * i / parts, count * (i + 1) / parts); });
 }
 
-// Numbers to copy that waking a thread is worth.
+// So many numbers to copy are worth waking a thread.
 constexpr int64_t kManyCopied = 16 << 10;
 
 // Runs everything on the calling thread.

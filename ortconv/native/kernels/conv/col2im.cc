@@ -39,7 +39,7 @@ struct Layout {
   int64_t dst_points;  // of one channel
   int64_t item_oc, items_per_group;
   bool widens_src;  // all of it at once
-  // Byte offsets into the scratch, which begins with src as the A operand: the same widened, one slice per thread.
+  // Byte offsets into the scratch, which begins with src as the A operand: of src widened, and of one slice per thread.
   size_t widened_src, slices, slice_size;
   // Inside a slice, which begins with the columns: weights that are widened; sums, where dst has 16-bit elements.
   size_t slice_wei, slice_sums, slice_tap_rows;

@@ -36,8 +36,8 @@ class Tapwise : public PackedDirect {
     const double calls = lines * std::ceil(met / lines / static_cast<double>(sizes().mr));
     work.calls = groups * static_cast<double>(blocks.count) * calls;
     work.products *= std::max(1.0, static_cast<double>(kLeastRows) * calls / met);
-    // An odd block leaves one of two threads idle, where others divide positions as well; what is chosen does not
-    // depend on the number of threads.
+    // An odd block leaves one of two threads idle, while other implementations divide positions as well. What is chosen
+    // does not depend on the number of threads, so one thread pays a little for two.
     constexpr double kIdle = 0.2;
     const int64_t parts = p.g * layout.num_blocks * blocks.count;
     if (parts > 2) work.products *= 1 + kIdle * static_cast<double>(parts % 2) / static_cast<double>(parts);
