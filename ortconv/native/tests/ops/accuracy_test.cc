@@ -214,14 +214,16 @@ std::vector<float> run_with(size_t scratch_bytes, const Example& example, Fn fn)
   return dst;
 }
 
-// The result of an implementation where it can compute the layer, else of the best, and which it was.
-std::vector<float> run_preferring(const char* name, const Layer& layer, const Example& e, const ArchFlags& arch,
-                                  std::string* done) {
+// The result of an implementation, or of the best if `name` is empty, and which it was; none if it cannot compute the
+// layer.
+std::vector<float> run_by(const char* name, const Layer& layer, const Example& e, const ArchFlags& arch,
+                          std::string* done) {
   ConvOptions options;
   options.implementation = name;
   const Convolution convolution(DataType::kFloat, layer.op, e.p, e.wei.data(), Weights::kConstant, arch, options);
   const auto choice = convolution.choose(e.p, e.wei.data());
   *done = choice->finite->entry->name;
+  if (*name != '\0' && *done != name) return {};
   return run_with(convolution.scratch_bytes(*choice, 1), e, [&](float* dst, void* scratch) {
     convolution.run(*choice, e.src.data(), e.wei.data(), nullptr, nullptr, dst, scratch, serial());
   });
@@ -233,7 +235,7 @@ TEST(no_error_beyond_that_of_an_ordinary_sum) {
       arch.winograd = mode;
       for (size_t i = 0; i < examples().size(); ++i) {
         std::string done;
-        const std::vector<float> got = run_preferring("", kLayers[i], examples()[i], arch, &done);
+        const std::vector<float> got = run_by("", kLayers[i], examples()[i], arch, &done);
         expect_exact_enough(examples()[i], got, arch, test::describe(kLayers[i].name, ", ", isa, ", ", done));
       }
     }
@@ -247,7 +249,7 @@ TEST(no_implementation_has_a_larger_error) {
     for (size_t i = 0; i < examples().size(); ++i) {
       for (const implementations::Entry& entry : implementations::list()) {
         std::string done;
-        const std::vector<float> got = run_preferring(entry.name, kLayers[i], examples()[i], arch, &done);
+        const std::vector<float> got = run_by(entry.name, kLayers[i], examples()[i], arch, &done);
         const bool is_single = product_of(examples()[i].p.src_size, examples()[i].p.ndims) == 1;
         if (done != entry.name || (is_single && done == "im2col")) continue;
         expect_exact_enough(examples()[i], got, arch, test::describe(kLayers[i].name, ", ", isa, ", ", done), false);
@@ -264,7 +266,7 @@ TEST(phases_sum_many_channels_in_long_calls) {
     for (size_t i = 0; i < examples().size(); ++i) {
       if (examples()[i].p.ic < 2000) continue;
       std::string done;
-      const std::vector<float> got = run_preferring("phases", kLayers[i], examples()[i], arch, &done);
+      const std::vector<float> got = run_by("phases", kLayers[i], examples()[i], arch, &done);
       if (done != "phases") continue;
       ++compared;
       expect_exact_enough(examples()[i], got, arch, test::describe(kLayers[i].name, ", ", isa));
