@@ -1,6 +1,7 @@
 // Integer arithmetic.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,13 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 
 // The smallest multiple of `multiple` that is at least n.
 constexpr int64_t align_up(int64_t n, int64_t multiple) { return ceil_div(n, multiple) * multiple; }
+
+// Where range i begins when n things are cut into `count` ranges of nearly equal size, all but the last multiples of
+// granule.
+constexpr int64_t even_begin(int64_t n, int64_t i, int64_t count, int64_t granule) {
+  const int64_t begin = n * i / count;
+  return granule == 1 ? begin : std::min(n, align_up(begin, granule));
+}
 
 // Bytes, rounded up to whole cache lines.
 constexpr size_t align64(size_t bytes) { return (bytes + 63) & ~size_t{63}; }

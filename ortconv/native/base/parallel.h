@@ -36,7 +36,7 @@ template <class Fn>
 void for_each_range(const Parallel& parallel, int64_t count, int64_t least, Fn fn) {
   constexpr int64_t kOfThread = 4;
   const int64_t parts = std::clamp<int64_t>(count / least, 1, kOfThread * std::max(parallel.threads, 1));
-  for_each(parallel, parts, [&](int64_t i) { fn(count * i / parts, count * (i + 1) / parts); });
+  for_each(parallel, parts, [&](int64_t i) { fn(even_begin(count, i, parts, 1), even_begin(count, i + 1, parts, 1)); });
 }
 
 // So many numbers to copy are worth waking a thread.

@@ -25,13 +25,6 @@
 
 namespace ortconv::kernels {
 
-// Where range i begins when n things are cut into `count` ranges of nearly equal size, all but the last multiples of
-// granule.
-inline int64_t even_begin(int64_t n, int64_t i, int64_t count, int64_t granule) {
-  const int64_t begin = n * i / count;
-  return granule == 1 ? begin : std::min(n, align_up(begin, granule));
-}
-
 // Taps of one axis that a set of classes shares: every class of the group has exactly one tap at each of its shifts q.
 // Without merging a group is one class with all its taps. With merging, all shifts that the same classes see form a
 // group: the classes are rows of one GEMM, which loads src once for all of them, and the sums of a class are the total

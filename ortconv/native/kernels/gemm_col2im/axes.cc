@@ -43,7 +43,7 @@ bool share_tiles(const Plan& plan, const ConvProblem& p) {
   const int64_t small = plan.arch.avx512 ? kGemmColumns : 12;  // positions; vectors of 8 are two there
   const int64_t positions = product_of(p.src_size, p.ndims);
   if (p.mb == 1 || positions > small) return false;
-  if (plan.rows() > kFewPanels * plan.mr) return true;
+  if (!has_few_panels(plan)) return true;
   const int64_t columns = align_up(p.mb * positions, kGemmColumns);
   return plan.rows() * (p.mb * kGemmColumns - columns) > kCopied * p.mb * positions;
 }

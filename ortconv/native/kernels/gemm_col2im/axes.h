@@ -14,8 +14,11 @@
 namespace ortconv::kernels::gemm_col2im {
 
 constexpr int kMaxAxes = kMaxSpatial + 1;
-// Panels of rows: so few that a copy of src does not pay in any case.
-constexpr int64_t kFewPanels = 4;
+// Whether there are so few panels of rows that a copy of src does not pay in any case.
+inline bool has_few_panels(const Plan& plan) {
+  constexpr int64_t kFew = 4;
+  return plan.rows() <= kFew * plan.mr;
+}
 
 struct Axis {
   int64_t ker, stride, dilation, pad, src_size, dst_size, src_x, dst_x;

@@ -91,8 +91,8 @@ Division Items::in_more_blocks(const Plan& plan, const Division& from, int64_t w
 Division Items::in_more_slabs(const Plan& plan, const Division& from, int64_t wanted) const {
   // Of a src that is read in place from beyond L2, short runs of its rows take as long as longer ones.
   constexpr int64_t kFarSrc = 1 << 20;
-  const int64_t src_bytes = images * plan.g * plan.ic * positions() * plan.cell_bytes();
-  const int64_t run = reads_in_place && src_bytes > kFarSrc ? kLongRun : 2 * kGemmColumns;
+  const int64_t bytes = images * plan.g * plan.ic * positions() * plan.cell_bytes();
+  const int64_t run = reads_in_place && bytes > kFarSrc ? kLongRun : 2 * kGemmColumns;
   const int64_t filling = ceil_div(wide ? plan.mr : run, std::max<int64_t>(1, inner_x));
   const int64_t slabs = ceil_div(wanted, images * plan.g * from.num_blocks);
   const int64_t low = std::max({ceil_div(axis[0].j_count, slabs), least_slab(kLeastReachesPerSlab), filling});

@@ -126,12 +126,11 @@ int64_t Multiplication::number_bytes(const Plan& plan) const {
 // Whether src is read in place, and how many positions a tile has then.
 void Multiplication::choose_reading(const Plan& plan, const ConvProblem& p) {
   narrow = size_of(plan.dtype) < sizeof(float) && !wide;
-  const bool few_panels = plan.rows() <= kFewPanels * plan.mr;
   reads_in_place = dots || (dense && (wide || pays_in_place(plan, p)));
   const int64_t number = number_bytes(plan);
   // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
   constexpr int64_t kFewWidened = 64;
-  if (narrow) reads_in_place &= plan.widens && (few_panels || plan.ic < kFewWidened);
+  if (narrow) reads_in_place &= plan.widens && (has_few_panels(plan) || plan.ic < kFewWidened);
   // Short rows of many images are widened before they are copied, all together.
   constexpr int64_t kShortRow = 8;
   const bool has_images = ndims > p.ndims;
@@ -152,8 +151,7 @@ void Multiplication::choose_reading(const Plan& plan, const ConvProblem& p) {
 bool Multiplication::pays_in_place(const Plan& plan, const ConvProblem& p) const {
   const int64_t bytes = src_bytes(plan, p);
   // Vectors of rows that are shorter than one lie across cache lines: for many panels such rows are copied.
-  const bool few_panels = plan.rows() <= kFewPanels * plan.mr;
-  const bool pays = plan.arch.avx512 ? positions() >= kGemmColumns || few_panels
+  const bool pays = plan.arch.avx512 ? positions() >= kGemmColumns || has_few_panels(plan)
                                      : pays_without_prefetch(plan, src_row_bytes(plan, p), bytes);
   // Reading src from a slow L3 once for each panel takes longer than copying it, unless it has few channels.
   constexpr int64_t kSlowBytes = 1 << 20;
@@ -185,8 +183,8 @@ bool Multiplication::pays_without_prefetch(const Plan& plan, int64_t row, int64_
 // vectors, which is copied.
 bool Multiplication::may_multiply_into_dst(const Plan& plan) const {
   constexpr int64_t kLeastPositions = 3 * kGemmColumns;
-  if (!direct || wide || slots > 1 || positions() < kLeastPositions || size_of(plan.dtype) < sizeof(float))
-    return false;
+  if (!direct || wide || slots > 1 || size_of(plan.dtype) < sizeof(float)) return false;
+  if (positions() < kLeastPositions) return false;
   int64_t dst_step = 1;
   for (int a = ndims - 1; a >= 0; --a) {
     if (axis[a].stride > 1 || (axis[a].dst_x != dst_step && axis[a].dst_size > 1)) return false;
@@ -209,12 +207,12 @@ void Multiplication::choose_depth(const Plan& plan, const ConvProblem& p) {
   // Long calls, as each loads and stores its sums, where they read strips. Else what they read is to stay in L1 for the
   // next call; and what is added to totals is as long as in im2col.
   constexpr int64_t kMostDepth = 1024;
-  const bool in_strips = !wide && !reads_in_place && plan.rows() > kFewPanels * plan.mr && !im2col::has_totals(plan.ic);
+  const bool long_calls = !wide && !reads_in_place && !has_few_panels(plan) && !im2col::has_totals(plan.ic);
   // Where src is read in place from beyond L2, a few rows at a time: more are no faster, fewer make the error larger.
   constexpr int64_t kDepthInPlace = 64, kShallow = 40;
   const bool few = reads_in_place && !wide && plan.ic > kShallow &&
                    plan.ic * product_of(p.src_size, p.ndims) * plan.cell_bytes() > kDeepTile;
-  depth = even_piece(plan.ic, in_strips ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
+  depth = even_piece(plan.ic, long_calls ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
   const bool short_sums = has_short_sums(p);
   if (short_sums) depth = std::min(depth, pieces_of_short_sum(plan.ic).call);
   piece = short_sums ? best_piece(depth) : piece_of_channels(plan.ic, depth);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/conv/geometry.h"
+#include "kernels/fill.h"
 #include "kernels/gemm/pieces.h"
 #include "kernels/im2col/product.h"
 
@@ -152,11 +153,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
   src_image = p.ic * src_channel;
   items = plan.g * others * row_tiles * dst_rows * num_columns;
   // Rows of src that are near in any case need not be read by all tiles one after the other. These would write a row of
-  // each of many channels, and so to more pages than caches fetch ahead from.
-  constexpr int64_t kFarDst = 8 << 20, kNearSrc = 256 << 10;  // bytes
-  const auto cell = static_cast<int64_t>(sum_size_of(plan.dtype));
-  const int64_t dst_bytes = p.mb * p.oc * product_of(p.dst_size, p.ndims) * static_cast<int64_t>(size_of(plan.dtype));
-  rows_first = !src_slides || (dst_bytes > kFarDst && plan.ic * src_channel * cell <= kNearSrc);
+  // each of many channels, which takes up to five times as long where dst is in no cache.
+  constexpr double kFarDst = 8 << 20;  // bytes
+  constexpr int64_t kNearSrc = 256 << 10;
+  const int64_t src_bytes = plan.ic * src_channel * static_cast<int64_t>(sum_size_of(plan.dtype));
+  rows_first = !src_slides || (dst_bytes(p, size_of(plan.dtype)) > kFarDst && src_bytes <= kNearSrc);
   with_float_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     using Cell = Sum<T>;

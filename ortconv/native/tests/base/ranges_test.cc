@@ -1,9 +1,11 @@
 // Every work item is taken once, in ranges that begin large and end small.
 #include "base/ranges.h"
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
+#include "base/parallel.h"
 #include "testing/test.h"
 
 namespace ortconv {
@@ -35,6 +37,25 @@ TEST(ranges_follow_each_other_and_cover_all_items) {
           }
           EXPECT(at == count, "[0, ", at, ") of ", count, ", ", threads, " threads, granules of ", granule);
         }
+      }
+    }
+  }
+}
+
+TEST(ranges_of_copies_cover_all_numbers_and_are_not_short) {
+  for (const int threads : {1, 2, 16}) {
+    for (const int64_t count : {0, 1, 99, 100, 199, 200, 1234, 100000}) {
+      for (const int64_t least : {1, 7, 100}) {
+        Parallel parallel = serial();
+        parallel.threads = threads;
+        int64_t at = 0, ranges = 0;
+        for_each_range(parallel, count, least, [&](int64_t begin, int64_t end) {
+          EXPECT(begin == at, count, " numbers: from ", begin, " after ", at);
+          EXPECT(end - begin >= std::min(least, count), count, " numbers: [", begin, ", ", end, ")");
+          at = end, ++ranges;
+        });
+        EXPECT(at == count && ranges <= 4 * threads, "[0, ", at, ") of ", count, " in ", ranges, " ranges");
+        EXPECT(ranges > 1 || count < 2 * least, count, " numbers, at least ", least, ", in one range");
       }
     }
   }
