@@ -153,9 +153,11 @@ bool Multiplication::pays_in_place(const Plan& plan, const ConvProblem& p) const
   // Vectors of rows that are shorter than one lie across cache lines: for many panels such rows are copied.
   const bool pays = plan.arch.avx512 ? positions() >= kGemmColumns || has_few_panels(plan)
                                      : pays_without_prefetch(plan, src_row_bytes(plan, p), bytes);
-  // Reading src from a slow L3 once for each panel takes longer than copying it, unless it has few channels.
-  constexpr int64_t kSlowBytes = 1 << 20;
-  if (!pays || !plan.arch.slow_l3 || bytes <= kSlowBytes) return pays;
+  if (!pays || !plan.arch.slow_l3) return pays;
+  // Reading src from a slow L3 once for each panel takes longer than copying it, unless it has few channels; so does
+  // reading its rows from L2 for many panels.
+  constexpr int64_t kSlowBytes = 1 << 20, kManyPanels = 64;
+  if (bytes <= kSlowBytes) return plan.rows() <= kManyPanels * plan.mr;
   constexpr int64_t kPanels = 6, kPanelsOfFar = 3, kFewChannels = 64, kFar = 3 << 20;
   const bool is_far = bytes > kFar && plan.ic > kFewChannels;
   return plan.rows() <= (is_far ? kPanelsOfFar : kPanels) * plan.mr;

@@ -31,13 +31,15 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     // Taps that reach dst from no position are left out; products and weights of theirs where they are whole panels.
     const double reaching = geo.direct ? 1 : landing_taps(p);
     const double multiplied = geo.direct ? 1 : multiplied_taps(p, geo.panel_height);
+    const double runs_of_columns =  // that one call multiplies
+        geo.in_strips && !geo.reads_in_place ? std::ceil(positions / static_cast<double>(geo.strip)) : tiles;
     constexpr double kLanes = 100;  // products that take as long as adding up the lanes of a vector
     work.products = groups * images * (geo.dots ? positions * rows * (ic + kLanes) : multiplied * products * ic);
     work.calls = groups * images * std::ceil(ic / static_cast<double>(geo.depth)) *
                  (geo.dots   ? positions
                   : geo.wide ? std::ceil(positions / static_cast<double>(sizes().mr)) *
                                    std::ceil(rows / static_cast<double>(geo.panel_height))
-                             : std::ceil(rows / most) * tiles * (geo.in_strips && !geo.reads_in_place ? 8 : 1));
+                             : std::ceil(rows / most) * runs_of_columns);
     // Each block of dst channels copies the tiles of src that were not kept.
     const auto kept = static_cast<double>(geo.src_copies);
     const double again = tiles <= kept ? 0 : 1 - (kept - 1) / tiles;
