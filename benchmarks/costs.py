@@ -108,7 +108,10 @@ def measure(shape: Shape, dtype: str, *, rounds: int, seconds: float) -> Measure
 
 
 def _times(runs: Mapping[str, Callable[[], object]], rounds: int, seconds: float) -> dict[str, float]:
-    """Returns nanoseconds of a run: the second quickest of the turns, as others may use the core in some."""
+    """Returns nanoseconds of a run: the second quickest of the turns, as others may use the core in some.
+
+    The first run of a turn does not count: the caches hold what the turn before has used.
+    """
     counts, found = {}, defaultdict(list)
     for name, run in runs.items():
         run()
@@ -117,6 +120,7 @@ def _times(runs: Mapping[str, Callable[[], object]], rounds: int, seconds: float
         counts[name] = max(1, int(seconds / (time.perf_counter() - begin)))
     for _ in range(rounds):
         for name, run in runs.items():
+            run()
             begin = time.perf_counter()
             for _ in range(counts[name]):
                 run()
