@@ -11,6 +11,7 @@ constexpr int64_t kFloat = sizeof(float);
 constexpr int64_t kColumns = 128;          // of a tile, about, of floats
 constexpr int64_t kColumnsInPlace = 1024;  // of a tile of src that is read where it is: long runs of memory
 constexpr int64_t kNearRuns = 1 << 20;     // bytes of src in L2 that are best read in long runs
+constexpr int64_t kManyChannels = 1024;    // rows of more lie on more pages than the TLB has entries
 
 // Whether the same columns of so many long rows, of some bytes each, evict each other from L1: lines that fall into few
 // of its sets.
@@ -139,8 +140,8 @@ void Multiplication::choose_reading(const Plan& plan, const ConvProblem& p) {
   // A tile of several panels is read as often, and is to stay in L2.
   const int64_t near_bytes = plan.arch.slow_l3 ? kNearRuns : kNearSrc;
   int64_t near = near_bytes / (plan.ic * number);
-  // Rows of more channels than the TLB has entries lie on as many pages: long runs, of a few channels at a time.
-  constexpr int64_t kManyChannels = 1024, kNearProducts = 64 << 10;
+  // Long runs of many channels, of a few at a time.
+  constexpr int64_t kNearProducts = 64 << 10;
   if (plan.ic >= kManyChannels) near = std::max(near, kNearProducts / (plan.rows() * plan.cell_bytes()));
   const int64_t most = kColumnsInPlace * kFloat / plan.cell_bytes();
   near = std::clamp(near / kGemmColumns * kGemmColumns, most / 8, most);
@@ -159,8 +160,9 @@ bool Multiplication::pays_in_place(const Plan& plan, const ConvProblem& p) const
   constexpr int64_t kSlowBytes = 1 << 20, kManyPanels = 64;
   if (bytes <= kSlowBytes) return plan.rows() <= kManyPanels * plan.mr;
   constexpr int64_t kPanels = 6, kPanelsOfFar = 3, kFewChannels = 64, kFar = 3 << 20;
-  const bool is_far = bytes > kFar && plan.ic > kFewChannels;
-  return plan.rows() <= (is_far ? kPanelsOfFar : kPanels) * plan.mr;
+  // A far src is copied for fewer panels, but one of many channels, whose short runs a copy reads as slowly.
+  const bool copied_early = bytes > kFar && plan.ic > kFewChannels && plan.ic < kManyChannels;
+  return plan.rows() <= (copied_early ? kPanelsOfFar : kPanels) * plan.mr;
 }
 
 // Whether a GEMM that does not fetch the next columns of rows of src, of so many bytes, better reads them in place. For
