@@ -157,9 +157,9 @@ bool Multiplication::pays_in_place(const Plan& plan, const ConvProblem& p) const
   if (!pays || !plan.arch.slow_l3) return pays;
   // Reading src from a slow L3 once for each panel takes longer than copying it, unless it has few channels; so does
   // reading its rows from L2 for many panels.
-  constexpr int64_t kSlowBytes = 1 << 20, kManyPanels = 64;
-  if (bytes <= kSlowBytes) return plan.rows() <= kManyPanels * plan.mr;
-  constexpr int64_t kPanels = 6, kPanelsOfFar = 3, kFewChannels = 64, kFar = 3 << 20;
+  constexpr int64_t kSlowBytes = 1 << 20, kManyPanels = 64, kFewChannels = 64;
+  if (bytes <= kSlowBytes) return plan.ic < kFewChannels || plan.rows() <= kManyPanels * plan.mr;
+  constexpr int64_t kPanels = 6, kPanelsOfFar = 3, kFar = 3 << 20;
   // A far src is copied for fewer panels, but one of many channels, whose short runs a copy reads as slowly.
   const bool copied_early = bytes > kFar && plan.ic > kFewChannels && plan.ic < kManyChannels;
   return plan.rows() <= (copied_early ? kPanelsOfFar : kPanels) * plan.mr;
