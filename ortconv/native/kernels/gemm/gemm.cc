@@ -5,6 +5,7 @@ namespace ortconv::kernels {
 // Each list of kernels ends with the portable one, which fits everything, except the list for pairs.
 
 #define GEMM_KERNEL(flag, name, mr) void name(const GemmArgs&);
+#define GEMM_KERNEL_COPIES GEMM_KERNEL
 #define GEMM_KERNEL_WIDENS(flag, name, mr)         \
   void name(const GemmArgs&);                      \
   void name(const BasicGemmArgs<float, Float16>&); \
@@ -18,6 +19,7 @@ namespace ortconv::kernels {
 #define GEMM_KERNEL(flag, name, mr) void name(const BasicGemmArgs<BfloatPair>&);
 #include "kernels/gemm/kernels_pairs.inc"
 #undef GEMM_KERNEL
+#undef GEMM_KERNEL_COPIES
 
 #define DEFINE_KERNEL(T, name, mr, ...)                                    \
   static constexpr BasicGemmKernel<T> k_##name = {#name, mr, __VA_ARGS__}; \
@@ -30,17 +32,25 @@ const GemmKernel& get_gemm_kernel([[maybe_unused]] const ArchFlags& arch) {
 #define GEMM_KERNEL_WIDENS(flag, name, mr)         \
   DEFINE_KERNEL(float, name, mr, name, name, name) \
   if (flag) return k_##name;
+#define GEMM_KERNEL_COPIES(flag, name, mr)                      \
+  DEFINE_KERNEL(float, name, mr, name, nullptr, nullptr, true) \
+  if (flag) return k_##name;
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
 #undef GEMM_KERNEL_WIDENS
+#undef GEMM_KERNEL_COPIES
 }
 
 const BasicGemmKernel<double>& get_gemm_f64_kernel([[maybe_unused]] const ArchFlags& arch) {
 #define GEMM_KERNEL(flag, name, mr)     \
   DEFINE_KERNEL(double, name, mr, name) \
   if (flag) return k_##name;
+#define GEMM_KERNEL_COPIES(flag, name, mr)                       \
+  DEFINE_KERNEL(double, name, mr, name, nullptr, nullptr, true) \
+  if (flag) return k_##name;
 #include "kernels/gemm/kernels_f64.inc"
 #undef GEMM_KERNEL
+#undef GEMM_KERNEL_COPIES
 }
 
 const BasicGemmKernel<BfloatPair>* get_gemm_pairs_kernel([[maybe_unused]] const ArchFlags& arch) {

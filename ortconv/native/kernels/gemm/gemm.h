@@ -42,6 +42,9 @@ struct BasicGemmArgs {
   bool far_a = false, far_b = false;
   const void* next = nullptr;
   int64_t lda = rows;
+  // Where the columns of a far B of one tap are copied to as they are read, [k][cols], cols in whole multiples of
+  // kGemmColumns; or null. For kernels that say that they copy.
+  T* copy_of_b = nullptr;
 };
 template <class T, class B = T>
 using BasicGemmFn = void (*)(const BasicGemmArgs<T, B>&);
@@ -56,6 +59,7 @@ struct BasicGemmKernel {
   BasicGemmFn<T> run;
   BasicGemmFn<T, Float16> run_f16 = nullptr;
   BasicGemmFn<T, Bfloat16> run_bf16 = nullptr;
+  bool copies_b = false;
 
   // The function for such a B; null where there is none.
   template <class B>

@@ -20,8 +20,8 @@ constexpr int64_t kAhead = 4096;
 // The same of B, in tiles of columns.
 constexpr int kTilesAhead = 3;
 
-// What is likely in no cache.
-enum class Far { kNone, kA, kB };
+// What is likely in no cache; such a B may be copied as it is read.
+enum class Far { kNone, kA, kB, kCopiedB };
 
 // The rows of B that a sum multiplies, of a single tap.
 template <class T, Far kWhich>
@@ -99,7 +99,9 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   const auto vector = [=](const T* b, int v) {
     return kLast && v + 1 == V ? avx2::load_first(lanes, b + kLanes<T> * v) : avx2::load(b + kLanes<T> * v);
   };
+  constexpr bool kCopies = Rows::kFar == Far::kCopiedB, kFarB = kCopies || Rows::kFar == Far::kB;
   const T* a = g.a;
+  [[maybe_unused]] T* copy = kCopies ? g.copy_of_b + n0 : nullptr;
   Rows rows(g, n0);
   alignas(32) Sum<T> sums[R][V * kLanes<T>];  // of the pieces before the present one
   Vector acc[R][V];
@@ -117,7 +119,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       for (int64_t i = 0; i < run; ++i, a += lda) {
         const T* b = rows.next();
         if constexpr (Rows::kFar == Far::kA) _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead, _MM_HINT_T0);
-        if constexpr (Rows::kFar == Far::kB) {
+        if constexpr (kFarB) {
           ORTCONV_UNROLL
           for (int v = 0; v < V; v += 2) {
             _mm_prefetch(reinterpret_cast<const char*>(b + kLanes<T> * (kTilesAhead * V + v)), _MM_HINT_T0);
@@ -132,13 +134,17 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
           ORTCONV_UNROLL
           for (int v = 0; v < V; ++v) {
             const Vector bv = vector(b, v);
+            if constexpr (kCopies) avx2::store(copy + kLanes<T> * v, bv);
             ORTCONV_UNROLL
             for (int r = 0; r < R; ++r) acc[r][v] = avx2::multiply_add(ar[r], bv, acc[r][v]);
           }
         } else {
           Vector bv[V];
           ORTCONV_UNROLL
-          for (int v = 0; v < V; ++v) bv[v] = vector(b, v);
+          for (int v = 0; v < V; ++v) {
+            bv[v] = vector(b, v);
+            if constexpr (kCopies) avx2::store(copy + kLanes<T> * v, bv[v]);
+          }
           ORTCONV_UNROLL
           for (int r = 0; r < R; ++r) {
             const Vector ar = avx2::broadcast(a[r]);
@@ -146,6 +152,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
             for (int v = 0; v < V; ++v) acc[r][v] = avx2::multiply_add(ar, bv[v], acc[r][v]);
           }
         }
+        if constexpr (kCopies) copy += g.cols;
       }
     }
     if (done > 0) {
@@ -205,6 +212,7 @@ void multiply(const BasicGemmArgs<T>& g) {
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
   if (g.taps == 1) {
+    if (g.copy_of_b != nullptr) return multiply<OneTap<T, Far::kCopiedB>>(g);
     if (g.far_b) return multiply<OneTap<T, Far::kB>>(g);
     return g.far_a ? multiply<OneTap<T, Far::kA>>(g) : multiply<OneTap<T, Far::kNone>>(g);
   }

@@ -11,13 +11,13 @@ namespace ortconv::kernels::gemm_col2im {
 Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) : Items(plan, p, threads) {
   if (!in_steps || num_slabs > 1) channels_in_steps = 1;
   channels_in_steps = std::min(channels_in_steps, block_channels);
-  size_tiles(plan);
+  size_tiles(plan, p);
   size_sums(plan);
   choose_prefetches(plan, p);
   with_float_type(plan.dtype, [&](auto zero) { lay_out_scratch<decltype(zero)>(plan); });
 }
 
-void Geometry::size_tiles(const Plan& plan) {
+void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
   // Of products of rows that read the same copy of some channels: more where copying takes longer, from a slow L3.
   constexpr int64_t kTileBytes = 128 << 10, kTileBytesOfSlow = 256 << 10;
   const int64_t pitch_bytes = im2col::pitch_of(tile_columns) * plan.cell_bytes();
@@ -30,6 +30,7 @@ void Geometry::size_tiles(const Plan& plan) {
   // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
   constexpr int64_t kLeastDepth = 32;
   in_strips = !wide && plan.ic >= kLeastDepth;
+  copied_by_gemm = in_strips && plan.copies_b && dense && p.src_c != 1 && !narrow;
   strip = plan.arch.avx512 && plan.dtype != DataType::kDouble ? 2 * kGemmColumns : kGemmColumns;
   src_copy_size = (all_depth ? plan.ic : depth) * im2col::pitch_of(tile_columns);
   src_copies = 1;

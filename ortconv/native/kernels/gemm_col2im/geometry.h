@@ -25,6 +25,7 @@ struct Geometry : Items {
   bool all_depth;                     // the copy of a tile of src has all src channels
   int64_t src_copies, src_copy_size;  // tiles of src whose copies are kept for the next channels of dst; of one
   bool in_strips;                     // the copy of src is cut into strips, in which channels follow each other
+  bool copied_by_gemm;                // whole strips, by the first panel that they are multiplied with
   int64_t strip;                      // their columns, as many as a tile of the GEMM has
   bool prefetches, prefetches_src;    // wide panels; src in place
   bool far_weights, near_src;         // weights that are not in L2; a src that stays there
@@ -38,7 +39,7 @@ struct Geometry : Items {
 
  private:
   void size_sums(const Plan& plan);
-  void size_tiles(const Plan& plan);
+  void size_tiles(const Plan& plan, const ConvProblem& p);
   void choose_prefetches(const Plan& plan, const ConvProblem& p);
   template <class T>
   void lay_out_scratch(const Plan& plan);

@@ -136,7 +136,14 @@ void Multiplication::choose_reading(const Plan& plan, const ConvProblem& p) {
   constexpr int64_t kShortRow = 8;
   const bool has_images = ndims > p.ndims;
   if (!reads_in_place && has_images && p.src_c > 1 && p.src_c <= kShortRow) narrow = false;
-  if (!reads_in_place || wide) return;
+  if (wide) return;
+  if (!reads_in_place) {
+    // A copy that the GEMM makes takes little of the time, and wider tiles are cut into fewer runs.
+    constexpr int64_t kLeastColumns = kColumns * 3 / 2, kMostColumns = kColumns * 2;
+    const int64_t columns = std::clamp(kNearSrc / (plan.ic * kFloat), kLeastColumns, kMostColumns);
+    if (plan.copies_b && dense) choose_columns(columns * kFloat / plan.cell_bytes());
+    return;
+  }
   // A tile of several panels is read as often, and is to stay in L2.
   const int64_t near_bytes = plan.arch.slow_l3 ? kNearRuns : kNearSrc;
   int64_t near = near_bytes / (plan.ic * number);
@@ -167,19 +174,25 @@ bool Multiplication::pays_in_place(const Plan& plan, const ConvProblem& p) const
 
 // Whether a GEMM that does not fetch the next columns of rows of src, of so many bytes, better reads them in place. For
 // many rows of weights a copy pays where src has many channels, which is where it fills L1, or few positions: its rows
-// are near each other and aligned. So it does where rows evict each other before the third panel reads them. Many short
-// rows of a far src are fetched ahead only where they are read one after the other, for a copy.
+// are near each other and aligned. So it does where rows evict each other before the third panel reads them, and for
+// some panels where src is far.
 bool Multiplication::pays_without_prefetch(const Plan& plan, int64_t row, int64_t bytes) const {
-  constexpr int64_t kPage = 4096, kLine = 64, kApart = 32, kFar = 4 << 20, kFarthest = 8 << 20, kShortRow = 2048,
-                    kManyRows = 96;
-  constexpr int64_t kPanels = 8, kFewChannels = 128, kManyPositions = 64;
+  constexpr int64_t kPage = 4096, kLine = 64, kApart = 32, kNear = 256 << 10, kFarthest = 3 << 20;
+  constexpr int64_t kPanels = 8, kPanelsOfFar = 5, kPanelsOfFarthest = 2;
+  constexpr int64_t kFewChannels = 128, kManyPositions = 64, kFewChannelsOfFar = 64, kLongDepth = 512;
   const int64_t beyond_page = row % kPage;
   const bool pages_apart = row > kLine && std::min(beyond_page, kPage - beyond_page) < kApart;
   if (plan.rows() > 2 * plan.mr && pages_apart) return false;
   if (plan.rows() > 2 * kPanels * plan.mr && share_few_sets(row, plan.ic)) return false;
-  if (plan.ic <= kFewChannels && positions() >= kManyPositions) return true;
-  const bool scattered = row < kShortRow && plan.ic > kManyRows;
-  const int64_t panels = !scattered || bytes <= kFar ? kPanels : bytes <= kFarthest ? 2 : 1;
+  int64_t panels = kPanels;
+  if (plan.ic * row <= kNear) {  // what a group multiplies of an image
+    if (plan.ic <= kFewChannels && positions() >= kManyPositions) return true;
+  } else if (plan.ic >= kManyChannels) {
+    if (positions() >= kColumnsInPlace) panels = kPanelsOfFar;
+  } else if (plan.ic > kFewChannelsOfFar) {
+    const bool is_farthest = plan.ic >= kLongDepth || (bytes > kFarthest && plan.ic > kFewChannels);
+    panels = is_farthest ? kPanelsOfFarthest : kPanelsOfFar;
+  }
   return plan.rows() <= panels * plan.mr;
 }
 

@@ -34,13 +34,13 @@ Multiplier<In>::Multiplier(const Operands<In>& operands, const Part& part, const
 // At most `depth` channels of src: in place, or the copy.
 template <class In>
 auto Multiplier<In>::source(const Tile& tile, int64_t channel, int64_t depth, bool accumulate) const -> Source {
-  if (geo_.dots) return {channel, depth, src_ + channel, nullptr, 1, accumulate};
+  if (geo_.dots) return {channel, depth, src_ + channel, nullptr, 1, nullptr, accumulate};
   const In* in = src_ + channel * problem_.src_c + geo_.axis[0].x_begin * geo_.inner_x + tile.begin;
   if (geo_.reads_in_place) {
     for (int64_t k = 0; k < depth && geo_.prefetches_src; ++k) {
       prefetch<Cache::kL2>(in + k * problem_.src_c, tile.columns);
     }
-    return {channel, depth, in, nullptr, problem_.src_c, accumulate};
+    return {channel, depth, in, nullptr, problem_.src_c, nullptr, accumulate};
   }
   const int64_t index =
       (tile.begin - columns_.origin) / geo_.most_columns - (columns_.begin - columns_.origin) / geo_.most_columns;
@@ -48,12 +48,18 @@ auto Multiplier<In>::source(const Tile& tile, int64_t channel, int64_t depth, bo
   Cell* const out = copied_ + place * geo_.src_copy_size;
   const CopiedTile wanted{part_.image, part_.group, tile.begin, tile.columns, channel, depth};
   CopiedTile& copied = copies_[static_cast<size_t>(place)];
-  if (copied != wanted) {
-    const SrcCopy<In> copy{geo_, problem_, operands_.kernels, src_};
-    geo_.in_strips ? copy.strips(tile, channel, depth, out) : copy.rows(tile, channel, depth, pitch_, out);
-    copied = wanted;
+  const bool is_there = copied == wanted;
+  copied = wanted;
+  const SrcCopy<In> copy{geo_, problem_, operands_.kernels, src_};
+  if (!is_there && geo_.copied_by_gemm && multiplies_first_panel(tile)) {
+    Tile rest = tile;
+    rest.columns %= geo_.strip;
+    rest.begin += tile.columns - rest.columns;
+    copy.strips(rest, channel, depth, out + (rest.begin - tile.begin) * depth);
+    return {channel, depth, in, out, pitch_, out, accumulate};
   }
-  return {channel, depth, nullptr, out, pitch_, accumulate};
+  if (!is_there) geo_.in_strips ? copy.strips(tile, channel, depth, out) : copy.rows(tile, channel, depth, pitch_, out);
+  return {channel, depth, nullptr, out, pitch_, nullptr, accumulate};
 }
 
 template <class In>
@@ -183,12 +189,24 @@ void Multiplier<In>::multiply_wide_panel(const Tile& tile, int64_t panel, const 
 }
 
 template <class In>
+auto Multiplier<In>::rows_of(const Tile& tile, int64_t panel) const -> Rows {
+  const int64_t begin = panel * plan_.height, end = std::min(begin + plan_.height, plan_.rows());
+  return {std::max(begin, tile.row_begin), std::min(end, tile.row_end)};
+}
+
+template <class In>
+bool Multiplier<In>::multiplies_first_panel(const Tile& tile) const {
+  const auto [begin, end] = rows_of(tile, tile.row_begin / plan_.height);
+  return !lists_.meets_nothing(tile, begin, end);
+}
+
+template <class In>
 void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Source& source,
                                     BasicGemmArgs<Cell> args) const {
+  const auto [begin, end] = rows_of(tile, panel);
+  if (lists_.meets_nothing(tile, begin, end)) return;
   const int64_t panel_begin = panel * plan_.height, lda = std::min(plan_.height, plan_.rows() - panel_begin);
-  const int64_t begin = std::max(panel_begin, tile.row_begin);
-  const int64_t rows = std::min(panel_begin + lda, tile.row_end) - begin;
-  if (lists_.meets_nothing(tile, begin, begin + rows)) return;
+  const int64_t rows = end - begin;
   Cell *c[kMaxRows], *products = out_.products + (begin - tile.row_begin) * pitch_;
   int64_t tap = begin % plan_.taps, channel = begin / plan_.taps - part_.channel;
   for (int64_t r = 0; r < rows; ++r) {
@@ -235,6 +253,15 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
       args.cols = align_up(columns, granule), args.ldb = whole_vectors(columns);
       args.b = source.copied + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
+      if constexpr (std::is_same_v<In, Cell>) {
+        if (is_first && source.missing != nullptr && columns == geo_.strip) {
+          BasicGemmArgs<Cell> copying = args;
+          copying.copy_of_b = source.missing + (args.b - source.copied);
+          copying.b = source.in + k * problem_.src_c + column, copying.ldb = problem_.src_c;
+          multiply_columns(copying);
+          continue;
+        }
+      }
       multiply_columns(args);
     }
   }

@@ -34,7 +34,8 @@ class Multiplier {
     int64_t channel, depth;
     const In* in;        // in place
     const Cell* copied;  // null where they are read in place
-    int64_t step;
+    int64_t step;        // of those that are multiplied
+    Cell* missing;       // the copy, of which the GEMM writes whole strips; null where it is there
     bool accumulate;
   };
 
@@ -49,6 +50,12 @@ class Multiplier {
     return static_cast<const T*>(operands_.packed) + offset;
   }
   void multiply_panel(const Tile& tile, int64_t panel, const Source& source, BasicGemmArgs<Cell> args) const;
+  // The rows [begin, end) of a tile that a panel has.
+  struct Rows {
+    int64_t begin, end;
+  };
+  Rows rows_of(const Tile& tile, int64_t panel) const;
+  bool multiplies_first_panel(const Tile& tile) const;
   template <class B>
   void multiply_columns(const BasicGemmArgs<Cell, B>& all) const;
   template <class Weight>

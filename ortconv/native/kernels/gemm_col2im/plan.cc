@@ -68,9 +68,11 @@ void pack_wide(const Plan& plan, const Cell* packed, int64_t height, Out* out) {
 
 Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
     : dtype(dtype), arch(arch), g(p.g), ic(p.ic / p.g), oc(p.oc / p.g), taps(product_of(p.ker, p.ndims)) {
-  mr = dtype == DataType::kDouble ? get_gemm_f64_kernel(arch).mr : get_gemm_kernel(arch).mr;
-  height = even_height(rows(), mr);
   const GemmKernel& gemm = get_gemm_kernel(arch);
+  const BasicGemmKernel<double>& gemm_f64 = get_gemm_f64_kernel(arch);
+  mr = dtype == DataType::kDouble ? gemm_f64.mr : gemm.mr;
+  copies_b = dtype == DataType::kDouble ? gemm_f64.copies_b : gemm.copies_b;
+  height = even_height(rows(), mr);
   widens = (dtype == DataType::kFloat16 && gemm.of<Float16>() != nullptr) ||
            (dtype == DataType::kBfloat16 && gemm.of<Bfloat16>() != nullptr);
 }
