@@ -32,7 +32,7 @@ const GemmKernel& get_gemm_kernel([[maybe_unused]] const ArchFlags& arch) {
 #define GEMM_KERNEL_WIDENS(flag, name, mr)         \
   DEFINE_KERNEL(float, name, mr, name, name, name) \
   if (flag) return k_##name;
-#define GEMM_KERNEL_COPIES(flag, name, mr)                      \
+#define GEMM_KERNEL_COPIES(flag, name, mr)                     \
   DEFINE_KERNEL(float, name, mr, name, nullptr, nullptr, true) \
   if (flag) return k_##name;
 #include "kernels/gemm/kernels.inc"
@@ -45,7 +45,7 @@ const BasicGemmKernel<double>& get_gemm_f64_kernel([[maybe_unused]] const ArchFl
 #define GEMM_KERNEL(flag, name, mr)     \
   DEFINE_KERNEL(double, name, mr, name) \
   if (flag) return k_##name;
-#define GEMM_KERNEL_COPIES(flag, name, mr)                       \
+#define GEMM_KERNEL_COPIES(flag, name, mr)                      \
   DEFINE_KERNEL(double, name, mr, name, nullptr, nullptr, true) \
   if (flag) return k_##name;
 #include "kernels/gemm/kernels_f64.inc"

@@ -126,24 +126,30 @@ int64_t Multiplication::number_bytes(const Plan& plan) const {
 
 // Whether src is read in place, and how many positions a tile has then.
 void Multiplication::choose_reading(const Plan& plan, const ConvProblem& p) {
-  narrow = size_of(plan.dtype) < sizeof(float) && !wide;
+  // Numbers of 16 bits that are read in place are widened by the GEMM, or before.
+  const bool has_16_bits = size_of(plan.dtype) < sizeof(float) && !wide;
+  narrow = has_16_bits && plan.widens;
   reads_in_place = dots || (dense && (wide || pays_in_place(plan, p)));
-  const int64_t number = number_bytes(plan);
   // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
   constexpr int64_t kFewWidened = 64;
-  if (narrow) reads_in_place &= plan.widens && (has_few_panels(plan) || plan.ic < kFewWidened);
+  if (narrow) reads_in_place &= has_few_panels(plan) || plan.ic < kFewWidened;
+  if (!reads_in_place) narrow = has_16_bits;
   // Short rows of many images are widened before they are copied, all together.
   constexpr int64_t kShortRow = 8;
   const bool has_images = ndims > p.ndims;
   if (!reads_in_place && has_images && p.src_c > 1 && p.src_c <= kShortRow) narrow = false;
-  if (wide) return;
-  if (!reads_in_place) {
-    // A copy that the GEMM makes takes little of the time, and wider tiles are cut into fewer runs.
-    constexpr int64_t kLeastColumns = kColumns * 3 / 2, kMostColumns = kColumns * 2;
-    const int64_t columns = std::clamp(kNearSrc / (plan.ic * kFloat), kLeastColumns, kMostColumns);
-    if (plan.copies_b && dense) choose_columns(columns * kFloat / plan.cell_bytes());
-    return;
-  }
+  if (!wide) reads_in_place ? choose_columns_in_place(plan) : choose_columns_of_copy(plan);
+}
+
+// Where the GEMM makes the copy, this takes little of the time, and wider tiles are cut into fewer runs.
+void Multiplication::choose_columns_of_copy(const Plan& plan) {
+  constexpr int64_t kLeast = kColumns * 3 / 2, kMost = kColumns * 2;
+  const int64_t near = kNearSrc / (plan.ic * kFloat);
+  if (plan.copies_b && dense) choose_columns(std::clamp(near, kLeast, kMost) * kFloat / plan.cell_bytes());
+}
+
+void Multiplication::choose_columns_in_place(const Plan& plan) {
+  const int64_t number = number_bytes(plan);
   // A tile of several panels is read as often, and is to stay in L2.
   const int64_t near_bytes = plan.arch.slow_l3 ? kNearRuns : kNearSrc;
   int64_t near = near_bytes / (plan.ic * number);
@@ -182,7 +188,7 @@ bool Multiplication::pays_without_prefetch(const Plan& plan, int64_t row, int64_
   constexpr int64_t kFewChannels = 128, kManyPositions = 64, kFewChannelsOfFar = 64, kLongDepth = 512;
   const int64_t beyond_page = row % kPage;
   const bool pages_apart = row > kLine && std::min(beyond_page, kPage - beyond_page) < kApart;
-  if (plan.rows() > 2 * plan.mr && pages_apart) return false;
+  if (plan.rows() > plan.mr && pages_apart) return false;
   if (plan.rows() > 2 * kPanels * plan.mr && share_few_sets(row, plan.ic)) return false;
   int64_t panels = kPanels;
   if (plan.ic * row <= kNear) {  // what a group multiplies of an image

@@ -46,6 +46,8 @@ struct Multiplication : Writing {
   bool prefers_wide(const Plan& plan) const;
   int64_t wide_height(const Plan& plan, const ConvProblem& p) const;
   void choose_reading(const Plan& plan, const ConvProblem& p);
+  void choose_columns_of_copy(const Plan& plan);
+  void choose_columns_in_place(const Plan& plan);
   bool pays_in_place(const Plan& plan, const ConvProblem& p) const;
   bool pays_without_prefetch(const Plan& plan, int64_t row, int64_t bytes) const;
   bool may_multiply_into_dst(const Plan& plan) const;

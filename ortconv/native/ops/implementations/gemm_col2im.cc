@@ -45,8 +45,9 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const double again = tiles <= kept ? 0 : 1 - (kept - 1) / tiles;
     const double copies =
         geo.all_depth ? 1 + (blocks - 1) * again : std::ceil(rows / static_cast<double>(geo.tile_rows));
-    // Whole vectors of a src whose positions follow each other take less time than short rows.
-    const double share = geo.in_strips && geo.dense ? 0.6 : 1;
+    // Whole vectors of a src whose positions follow each other take less time than short rows, and those that the GEMM
+    // stores as it multiplies them still less.
+    const double share = geo.copied_by_gemm ? 0.25 : geo.in_strips && geo.dense ? 0.6 : 1;
     work.copied = (geo.reads_in_place ? 0 : share * groups * images * positions * ic * copies) +
                   (node().wei == nullptr ? weight_count(p) : 0);
     // All of a src of 16 bits may be widened before, which takes less time for a number than a copy.
