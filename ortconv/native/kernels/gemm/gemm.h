@@ -59,7 +59,7 @@ struct BasicGemmKernel {
   BasicGemmFn<T> run;
   BasicGemmFn<T, Float16> run_f16 = nullptr;
   BasicGemmFn<T, Bfloat16> run_bf16 = nullptr;
-  bool copies_b = false;
+  bool copies_b = false;  // whether it writes copy_of_b
 
   // The function for such a B; null where there is none.
   template <class B>

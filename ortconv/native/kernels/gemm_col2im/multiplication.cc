@@ -180,7 +180,7 @@ bool Multiplication::pays_in_place(const Plan& plan, const ConvProblem& p) const
 
 // Whether a GEMM that does not fetch the next columns of rows of src, of so many bytes, better reads them in place. For
 // many rows of weights a copy pays where src has many channels, which is where it fills L1, or few positions: its rows
-// are near each other and aligned. So it does where rows evict each other before the third panel reads them, and for
+// are near each other and aligned. So it does where rows evict each other before the second panel reads them, and for
 // some panels where src is far.
 bool Multiplication::pays_without_prefetch(const Plan& plan, int64_t row, int64_t bytes) const {
   constexpr int64_t kPage = 4096, kLine = 64, kApart = 32, kNear = 256 << 10, kFarthest = 3 << 20;
