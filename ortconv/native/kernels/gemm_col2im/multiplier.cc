@@ -254,9 +254,9 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
       args.b = source.copied + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
       if constexpr (std::is_same_v<In, Cell>) {
-        if (is_first && source.missing != nullptr && columns == geo_.strip) {
+        if (is_first && source.to_write != nullptr && columns == geo_.strip) {
           BasicGemmArgs<Cell> copying = args;
-          copying.copy_of_b = source.missing + (args.b - source.copied);
+          copying.copy_of_b = source.to_write + (args.b - source.copied);
           copying.b = source.in + k * problem_.src_c + column, copying.ldb = problem_.src_c;
           multiply_columns(copying);
           continue;

@@ -35,7 +35,7 @@ class Multiplier {
     const In* in;        // in place
     const Cell* copied;  // null where they are read in place
     int64_t step;        // of those that are multiplied
-    Cell* missing;       // the copy, of which the GEMM writes whole strips; null where it is there
+    Cell* to_write;      // the copy, if it is not there yet: the first panel writes its whole strips; else null
     bool accumulate;
   };
 

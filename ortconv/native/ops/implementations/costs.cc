@@ -15,9 +15,9 @@ struct Costs {
 // further shapes, on a Zen 4 without its AVX-512, lose least. As kernels became faster, rows were fitted again one by
 // one, with the others as they are: disjoint_windows, tapwise, phases and gemm_col2im, with 1,490 shapes, and then the
 // products of sliding_rows. Last all were moved a little so that choices among 430 random shapes, 400 with the sizes of
-// layers and the benchmark's lose least on that Zen 3, the row of winograd after it was fitted again to 119 runs: of
-// those that were left out they lose 2.1%, with the table before 2.4%. All are such that what is chosen takes as long
-// as estimated in the median.
+// layers and the benchmark's lose least on that Zen 3. Moved for two thirds of these, they lose 2.1% on the others, and
+// 2.4% as they were. Then the row of winograd was fitted again to 119 runs, and all were divided by a number such that
+// what is chosen takes as long as estimated in the median.
 constexpr Costs kAvx2[] = {
     {480, 0, 41.5, 0, 0.0214, 0.148, 0.341, 0.179, 0.0109},             // winograd
     {7.82e+03, 0, 0, 2.46, 0.0175, 0.334, 0, 0.147, 0.0074},            // depth_to_space

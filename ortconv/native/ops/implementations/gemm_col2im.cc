@@ -139,7 +139,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     if (last.j_count >= kShort || geo.axis[along].j_count < kShort) along = geo.ndims - 1;
     // Without AVX-512 each row of a window that gaps surround is transposed and written by itself.
     constexpr double kRowOfWindow = 1.7;
-    if (!sizes().arch.avx512 && along == geo.ndims - 1 && last.has_gaps() && last.slots >= gemm_col2im::kLeastInRun) {
+    const bool in_runs = last.in_order() && last.slots >= gemm_col2im::kLeastInRun;
+    if (!sizes().arch.avx512 && along == geo.ndims - 1 && last.has_gaps() && in_runs) {
       return kRowOfWindow * numbers / static_cast<double>(last.slots);
     }
     const bool across_images = along == 0 && geo.ndims > p.ndims;
