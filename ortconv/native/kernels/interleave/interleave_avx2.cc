@@ -37,7 +37,7 @@ ORTCONV_ALWAYS_INLINE inline void shuffled(const Load& load, Sum<T> bias, T* dst
   for (int v = 0; v < P; ++v) avx2::store(dst + avx2::kLanes<T> * v, row[v]);
 }
 
-// One to four phases, whose vectors are shuffled.
+// One to four phases, or six, whose vectors are shuffled.
 template <int P, class T>
 void interleave(const Sum<T>* const* src, int64_t n, Sum<T> bias, T* dst) {
   constexpr int64_t kWidth = avx2::kLanes<T>, kSingle = 2;  // elements that are faster one by one, unless rounded
@@ -68,7 +68,7 @@ void interleave_channels(const InterleaveArgs<T>& args) {
   }
 }
 
-// Five to eight phases, eight elements of each at a time: rows of so many are transposed. n: at least eight.
+// Five, seven or eight phases, eight elements of each at a time: rows of so many are transposed. n: at least eight.
 template <int P, class T>
 void transpose_channels(const InterleaveArgs<T>& args) {
   static_assert(P > kLanes / 2 && P <= kLanes);
@@ -169,14 +169,15 @@ void interleave_avx2(const InterleaveArgs<T>& args) {
       return interleave_channels<4>(args);
     default:
       if constexpr (!std::is_same_v<T, double>) {
-        if (args.n >= kLanes && args.phases <= kLanes) {
-          static constexpr void (*kTransposes[])(const InterleaveArgs<T>&) = {
-              transpose_channels<5, T>, transpose_channels<6, T>, transpose_channels<7, T>, transpose_channels<8, T>};
-          return kTransposes[args.phases - kLanes / 2 - 1](args);
-        }
-        if (args.n >= kLanes && args.phases <= kMostPhases) {
-          for (int64_t c = 0; c < args.channels; ++c) interleave_many(args, c);
-          return;
+        if (args.phases == 6) return interleave_channels<6>(args);
+        if (args.n >= kLanes) {
+          if (args.phases == 5) return transpose_channels<5>(args);
+          if (args.phases == 7) return transpose_channels<7>(args);
+          if (args.phases == 8) return transpose_channels<8>(args);
+          if (args.phases <= kMostPhases) {
+            for (int64_t c = 0; c < args.channels; ++c) interleave_many(args, c);
+            return;
+          }
         }
         if (sizeof(T) < sizeof(float)) return interleave_phases(args);  // rounding one by one is slow
       }

@@ -18,28 +18,25 @@ ORTCONV_ALWAYS_INLINE inline void shuffle_two(__m256d* row) {
   row[0] = _mm256_permute2f128_pd(low, high, 0x20), row[1] = _mm256_permute2f128_pd(low, high, 0x31);
 }
 
-// Three vectors, 32-bit word by word: a word is the `half` of element (L v + l) / 3 of phase (L v + l) % 3, for the
-// vectors v and the lanes l of L elements.
-template <int L>
+// Three vectors of 32-bit words.
 struct ShuffleThree {
-  static constexpr int kWords = 8 / L;  // of an element
   alignas(32) int32_t index[3][8];
   alignas(32) int32_t phase[3][3][8];  // [v][p]: all bits of the words that phase p fills
 
+  // Word w of vector v is element (8 v + w) / 3 of phase (8 v + w) % 3.
   constexpr ShuffleThree() : index{}, phase{} {
     for (int v = 0; v < 3; ++v) {
       for (int word = 0; word < 8; ++word) {
-        const int element = L * v + word / kWords;
-        index[v][word] = element / 3 * kWords + word % kWords;
+        const int element = 8 * v + word;
+        index[v][word] = element / 3;
         phase[v][element % 3][word] = -1;
       }
     }
   }
 };
 
-template <int L>
 ORTCONV_ALWAYS_INLINE inline void shuffle_three(__m256* row) {
-  static constexpr ShuffleThree<L> kShuffle;
+  static constexpr ShuffleThree kShuffle;
   const auto words = [](const int32_t* from) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(from)); };
   __m256 out[3];
   ORTCONV_UNROLL
@@ -55,22 +52,40 @@ ORTCONV_ALWAYS_INLINE inline void shuffle_three(__m256* row) {
   ORTCONV_UNROLL
   for (int v = 0; v < 3; ++v) row[v] = out[v];
 }
-template <int L>
 ORTCONV_ALWAYS_INLINE inline void shuffle_three(__m256d* row) {
-  __m256 words[3] = {_mm256_castpd_ps(row[0]), _mm256_castpd_ps(row[1]), _mm256_castpd_ps(row[2])};
-  shuffle_three<L>(words);
-  ORTCONV_UNROLL
-  for (int v = 0; v < 3; ++v) row[v] = _mm256_castps_pd(words[v]);
+  const __m256d even = _mm256_unpacklo_pd(row[0], row[1]);       // a0 b0 a2 b2
+  const __m256d mixed = _mm256_shuffle_pd(row[2], row[0], 0xa);  // c0 a1 c2 a3
+  const __m256d odd = _mm256_unpackhi_pd(row[1], row[2]);        // b1 c1 b3 c3
+  row[0] = _mm256_permute2f128_pd(even, mixed, 0x20);
+  row[1] = _mm256_permute2f128_pd(odd, even, 0x30);
+  row[2] = _mm256_permute2f128_pd(mixed, odd, 0x31);
 }
 
-// Of P = 1 to 4 vectors of L elements, a phase each, what their elements make in turns.
+// Six vectors: pairs of phases, whose elements are words of 64 bits.
+ORTCONV_ALWAYS_INLINE inline void shuffle_six(__m256* row) {
+  __m256d half[2][3];
+  ORTCONV_UNROLL
+  for (int pair = 0; pair < 3; ++pair) {
+    __m256* const two = row + 2 * pair;
+    shuffle_two(two);
+    half[0][pair] = _mm256_castps_pd(two[0]), half[1][pair] = _mm256_castps_pd(two[1]);
+  }
+  ORTCONV_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    shuffle_three(half[h]);
+    ORTCONV_UNROLL
+    for (int v = 0; v < 3; ++v) row[3 * h + v] = _mm256_castpd_ps(half[h][v]);
+  }
+}
+
+// Of P = 1 to 4 or 6 vectors of L elements, a phase each, what their elements make in turns. Six are of floats.
 template <int P, int L, class Vector>
 ORTCONV_ALWAYS_INLINE inline void shuffle(Vector* row) {
-  static_assert(P >= 1 && P <= 4);
+  static_assert((P >= 1 && P <= 4) || P == 6);
   if constexpr (P == 2) {
     shuffle_two(row);
   } else if constexpr (P == 3) {
-    shuffle_three<L>(row);
+    shuffle_three(row);
   } else if constexpr (P == 4) {
     Vector half[2][2] = {{row[0], row[2]}, {row[1], row[3]}};
     shuffle_two(half[0]);
@@ -80,6 +95,8 @@ ORTCONV_ALWAYS_INLINE inline void shuffle(Vector* row) {
       row[2 * v] = half[0][v], row[2 * v + 1] = half[1][v];
       shuffle_two(row + 2 * v);
     }
+  } else if constexpr (P == 6) {
+    shuffle_six(row);
   }
 }
 
