@@ -9,10 +9,8 @@
 namespace ortconv::kernels::winograd {
 namespace {
 
-constexpr int64_t kSourceBytes = 1400 << 10;  // transformed src of a block, meant to stay in L2
-constexpr int64_t kMostTiles = 128;           // of a block, so that its products stay in L2 as well
-constexpr int64_t kBlockCost = 4;             // of a block, in columns
-constexpr int64_t kStreamBytes = 4 << 20;     // a dst beyond this would only evict what is still needed
+constexpr int64_t kBlockCost = 4;          // of a block, in columns
+constexpr int64_t kStreamBytes = 4 << 20;  // a dst beyond this would only evict what is still needed
 
 AxisFrame place_axis(Op op, const AxisPlan& axis, int64_t dst_size, int64_t pad) {
   AxisFrame frame{};
@@ -75,7 +73,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
     if (a < last) pieces *= plan.axis[a].dilation, outer_steps *= plan.axis[a].step;
   }
   // Blocks: whole images while they fit, else ranges of the first axis whose slabs fit.
-  const int64_t most = std::clamp<int64_t>(kSourceBytes / 4 / (plan.ic * plan.most_points), kGemmColumns, kMostTiles);
+  const auto floats = plan.most_source_bytes / static_cast<int64_t>(sizeof(float));
+  const int64_t most = std::clamp<int64_t>(floats / (plan.ic * plan.most_points), kGemmColumns, plan.most_tiles);
   batch_block = 1;
   if (image <= most) {
     batch_block = best_block(p.mb, image, most);

@@ -16,8 +16,15 @@
 namespace ortconv::kernels::winograd {
 namespace {
 
-// The functions that follow give every array kLanes elements at a time, which is what vectorizes without a tail.
-constexpr int64_t rounded(int64_t count) { return align_up(count, kLanes); }
+// Lanes of the vectors that the GEMM writes: products beyond are none.
+#if defined(__AVX512F__)
+constexpr int kVector = 16;
+#else
+constexpr int kVector = 8;
+#endif
+
+// The functions that follow give every array so many elements at a time, which is what vectorizes without a tail.
+constexpr int64_t rounded(int64_t count) { return align_up(count, kVector); }
 
 inline void source_of_3(const float* ORTCONV_RESTRICT d0, const float* ORTCONV_RESTRICT d1,
                         const float* ORTCONV_RESTRICT d2, int64_t n, float* ORTCONV_RESTRICT out, int64_t stride) {
