@@ -1,5 +1,6 @@
 #include "kernels/winograd/work.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -20,15 +21,6 @@ double far(double floats, double passes) {
   return floats * passes / kLanes * (floats > kFarFloats ? kFarCost : 1);
 }
 
-// Whether an axis has classes of one tap besides classes of more, which need more of src transformed. That pays with
-// AVX-512 only.
-bool mixes(const Plan& plan) {
-  for (const Unit& unit : plan.units) {
-    if (unit.families.size() > 1 && !plan.axis[plan.ndims - 1].separate) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Work work_of(const Plan& plan, const ConvProblem& p) {
@@ -47,11 +39,13 @@ Work work_of(const Plan& plan, const ConvProblem& p) {
     src_rows *= of_block * static_cast<double>(f.num_blocks * axis.dilation);
     if (a < last) dst_rows *= static_cast<double>(p.dst_size[a]);
   }
+  const int64_t pieces = ceil_div(plan.ic, std::min(plan.piece, plan.ic)) - 1;
   Work work;
   for (const Unit& unit : plan.units) {
     for (const Family& family : unit.families) {
       const double products = static_cast<double>(family.points * family.num_classes) * columns;
       work.products += products * ic * oc;
+      work.pieces += products * oc * static_cast<double>(plan.g * pieces);
       work.results += products * oc * static_cast<double>(plan.g);
     }
     work.source += static_cast<double>(unit.points) * columns * ic;
@@ -69,7 +63,7 @@ PlanPtr make_sizes(Op op, const ConvProblem& static_part, Windows windows, DataT
   if (arch.winograd == Winograd::kAlways) return sizes;
   // Few channels of src do not pay for their transforms.
   constexpr int64_t kLeastChannels = 16;
-  if (static_part.ic < kLeastChannels * static_part.g || (mixes(*sizes) && !arch.avx512)) return nullptr;
+  if (static_part.ic < kLeastChannels * static_part.g) return nullptr;
   if (dtype == DataType::kFloat && !sizes->exact_enough) return nullptr;
   return sizes;
 }

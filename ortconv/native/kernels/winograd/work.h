@@ -8,6 +8,7 @@ namespace ortconv::kernels::winograd {
 // What takes the time, in vectors of 16 floats.
 struct Work {
   double products = 0;  // multiplied and added
+  double pieces = 0;    // of sums that are put aside
   double source = 0;    // points of the transformed src
   double split = 0;     // pieces of rows of src that are cut into windows
   double results = 0;   // points of the products
