@@ -79,6 +79,37 @@ __m256 load_widened(const T* in) {
   return widened(T(), _mm_loadu_si128(reinterpret_cast<const __m128i*>(in)));
 }
 
+// The first n of eight elements of 16 bits, 0 < n < 8, and zeros.
+template <class T>
+__m128i load_first_bits(int64_t n, const T* in) {
+  // Two numbers that may overlap, the second one without what the first one has.
+  if (n >= 4) {
+    const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(in));
+    const __m128i high = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(in + n - 4));
+    return _mm_unpacklo_epi64(low, _mm_srl_epi64(high, _mm_cvtsi64_si128(16 * (8 - n))));
+  }
+  uint64_t bits = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    uint16_t element;
+    std::memcpy(&element, in + i, sizeof(element));
+    bits |= uint64_t{element} << 16 * i;
+  }
+  return _mm_cvtsi64_si128(static_cast<int64_t>(bits));
+}
+
+// Widens the first n of eight elements; the other lanes are zero. has_before: the eight that end with these may be
+// read.
+template <class T>
+__m256 load_first_widened(int64_t n, const T* in, bool has_before) {
+  if (!has_before && n < 8) return widened(T(), load_first_bits(n, in));
+  // Bytes from 2 (8 - n) on; those beyond the last are zero.
+  alignas(16) static constexpr int8_t kBytes[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                                    -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+  const auto* from = reinterpret_cast<const __m128i*>(kBytes + 2 * (8 - n));
+  const __m128i last = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + n - 8));
+  return widened(T(), _mm_shuffle_epi8(last, _mm_loadu_si128(from)));
+}
+
 inline void store(float* out, __m256 v) { _mm256_storeu_ps(out, v); }
 inline void store(double* out, __m256d v) { _mm256_storeu_pd(out, v); }
 template <class T>

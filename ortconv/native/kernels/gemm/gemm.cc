@@ -5,21 +5,23 @@ namespace ortconv::kernels {
 // Each list of kernels ends with the portable one, which fits everything, except the list for pairs.
 
 #define GEMM_KERNEL(flag, name, mr) void name(const GemmArgs&);
-#define GEMM_KERNEL_COPIES GEMM_KERNEL
 #define GEMM_KERNEL_WIDENS(flag, name, mr)         \
   void name(const GemmArgs&);                      \
   void name(const BasicGemmArgs<float, Float16>&); \
   void name(const BasicGemmArgs<float, Bfloat16>&);
+#define GEMM_KERNEL_WIDENS_AND_COPIES GEMM_KERNEL_WIDENS
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
 #undef GEMM_KERNEL_WIDENS
+#undef GEMM_KERNEL_WIDENS_AND_COPIES
 #define GEMM_KERNEL(flag, name, mr) void name(const BasicGemmArgs<double>&);
+#define GEMM_KERNEL_COPIES GEMM_KERNEL
 #include "kernels/gemm/kernels_f64.inc"
 #undef GEMM_KERNEL
+#undef GEMM_KERNEL_COPIES
 #define GEMM_KERNEL(flag, name, mr) void name(const BasicGemmArgs<BfloatPair>&);
 #include "kernels/gemm/kernels_pairs.inc"
 #undef GEMM_KERNEL
-#undef GEMM_KERNEL_COPIES
 
 #define DEFINE_KERNEL(T, name, mr, ...)                                    \
   static constexpr BasicGemmKernel<T> k_##name = {#name, mr, __VA_ARGS__}; \
@@ -32,13 +34,13 @@ const GemmKernel& get_gemm_kernel([[maybe_unused]] const ArchFlags& arch) {
 #define GEMM_KERNEL_WIDENS(flag, name, mr)         \
   DEFINE_KERNEL(float, name, mr, name, name, name) \
   if (flag) return k_##name;
-#define GEMM_KERNEL_COPIES(flag, name, mr)                     \
-  DEFINE_KERNEL(float, name, mr, name, nullptr, nullptr, true) \
+#define GEMM_KERNEL_WIDENS_AND_COPIES(flag, name, mr)    \
+  DEFINE_KERNEL(float, name, mr, name, name, name, true) \
   if (flag) return k_##name;
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
 #undef GEMM_KERNEL_WIDENS
-#undef GEMM_KERNEL_COPIES
+#undef GEMM_KERNEL_WIDENS_AND_COPIES
 }
 
 const BasicGemmKernel<double>& get_gemm_f64_kernel([[maybe_unused]] const ArchFlags& arch) {

@@ -24,31 +24,31 @@ constexpr int kTilesAhead = 3;
 enum class Far { kNone, kA, kB, kCopiedB };
 
 // The rows of B that a sum multiplies, of a single tap.
-template <class T, Far kWhich>
+template <class T, class B, Far kWhich>
 class OneTap {
  public:
   static constexpr Far kFar = kWhich;
-  OneTap(const BasicGemmArgs<T>& g, int64_t n0) : row_(g.b + *g.tap_offset + n0), ldb_(g.ldb) {}
+  OneTap(const BasicGemmArgs<T, B>& g, int64_t n0) : row_(g.b + *g.tap_offset + n0), ldb_(g.ldb) {}
 
   // Begins a run of evenly spaced rows and returns its length, at most `most`.
   int64_t begin(int64_t most) { return most; }
-  const T* next() {
-    const T* row = row_;
+  const B* next() {
+    const B* row = row_;
     row_ += ldb_;
     return row;
   }
 
  private:
-  const T* row_;
+  const B* row_;
   const int64_t ldb_;
 };
 
 // The same of several taps.
-template <class T>
+template <class T, class B>
 class Runs {
  public:
   static constexpr Far kFar = Far::kNone;
-  Runs(const BasicGemmArgs<T>& g, int64_t n0) : g_(g), n0_(n0), tap_(g.tap_offset), tap_left_(g.k) {
+  Runs(const BasicGemmArgs<T, B>& g, int64_t n0) : g_(g), n0_(n0), tap_(g.tap_offset), tap_left_(g.k) {
     row_ = g.b + *tap_ + n0;
   }
 
@@ -61,43 +61,56 @@ class Runs {
     tap_left_ -= length;
     return length;
   }
-  const T* next() {
-    const T* row = row_;
+  const B* next() {
+    const B* row = row_;
     row_ += g_.ldb;
     return row;
   }
 
  private:
-  const BasicGemmArgs<T>& g_;
+  const BasicGemmArgs<T, B>& g_;
   const int64_t n0_;
   const int64_t* tap_;
   int64_t tap_left_;
-  const T* row_;
+  const B* row_;
 };
 
 // The same where every row is a tap of its own.
-template <class T>
+template <class T, class B>
 class SingleRows {
  public:
   static constexpr Far kFar = Far::kNone;
-  SingleRows(const BasicGemmArgs<T>& g, int64_t n0) : b_(g.b + n0), tap_(g.tap_offset) {}
+  SingleRows(const BasicGemmArgs<T, B>& g, int64_t n0) : b_(g.b + n0), tap_(g.tap_offset) {}
   int64_t begin(int64_t most) { return most; }
-  const T* next() { return b_ + *tap_++; }
+  const B* next() { return b_ + *tap_++; }
 
  private:
-  const T* b_;
+  const B* b_;
   const int64_t* tap_;
 };
 
+// The first lanes of a vector, of which no more may be read. Elements of 16 bits, which have no masks, are the last
+// ones of a vector that begins before, where a row has so many.
+template <class B>
+auto load_last(int64_t lanes, const B* b, [[maybe_unused]] bool has_before) {
+  if constexpr (sizeof(B) > 2) {
+    return avx2::load_first(lanes, b);
+  } else {
+    return avx2::load_first_widened(lanes, b, has_before);
+  }
+}
+
 // R rows by V vectors: at most 12 accumulators, with vectors of B and a broadcast in 16 registers. In the last tile of
 // a row the last vector of B may have fewer lanes.
-template <int R, int V, bool kLast, class Rows, class T>
-void tile(const BasicGemmArgs<T>& g, int64_t n0) {
+template <int R, int V, bool kLast, class Rows, class T, class B>
+void tile(const BasicGemmArgs<T, B>& g, int64_t n0) {
   static_assert(R * V <= 12);
   using Vector = decltype(avx2::broadcast(T()));
   const int64_t lda = g.lda, products = g.taps * g.k, lanes = g.cols - n0 - (V - 1) * kLanes<T>;
-  const auto vector = [=](const T* b, int v) {
-    return kLast && v + 1 == V ? avx2::load_first(lanes, b + kLanes<T> * v) : avx2::load(b + kLanes<T> * v);
+  [[maybe_unused]] const bool has_before = V > 1 || n0 > 0;
+  const auto vector = [=](const B* b, int v) {
+    return kLast && v + 1 == V ? load_last(lanes, b + kLanes<T> * v, has_before)
+                               : avx2::load_widened(b + kLanes<T> * v);
   };
   constexpr bool kCopies = Rows::kFar == Far::kCopiedB, kFarB = kCopies || Rows::kFar == Far::kB;
   const T* a = g.a;
@@ -117,7 +130,7 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
       // On a core that two threads share, every instruction counts that is no product.
       ORTCONV_UNROLL_TWICE
       for (int64_t i = 0; i < run; ++i, a += lda) {
-        const T* b = rows.next();
+        const B* b = rows.next();
         if constexpr (Rows::kFar == Far::kA) _mm_prefetch(reinterpret_cast<const char*>(a) + kAhead, _MM_HINT_T0);
         if constexpr (kFarB) {
           ORTCONV_UNROLL
@@ -187,41 +200,44 @@ void tile(const BasicGemmArgs<T>& g, int64_t n0) {
   }
 }
 
-template <int R, class Rows, class T, int... kLess>
+template <int R, class Rows, class T, class B, int... kLess>
 constexpr auto tiles(std::integer_sequence<int, kLess...>) {
-  return std::array<void (*)(const BasicGemmArgs<T>&, int64_t), sizeof...(kLess)>{tile<R, kLess + 1, true, Rows, T>...};
+  return std::array<void (*)(const BasicGemmArgs<T, B>&, int64_t), sizeof...(kLess)>{
+      tile<R, kLess + 1, true, Rows, T, B>...};
 }
 
 // Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
-template <int R, class Rows, class T>
-void columns(const BasicGemmArgs<T>& g) {
+template <int R, class Rows, class T, class B>
+void columns(const BasicGemmArgs<T, B>& g) {
   constexpr int kMost = R <= 1 ? 8 : R <= 3 ? 4 : 2;
-  static constexpr auto kTail = tiles<R, Rows, T>(std::make_integer_sequence<int, kMost>());
+  static constexpr auto kTail = tiles<R, Rows, T, B>(std::make_integer_sequence<int, kMost>());
   int64_t n = 0;
   for (; n + kMost * kLanes<T> <= g.cols; n += kMost * kLanes<T>) tile<R, kMost, false, Rows>(g, n);
   if (n < g.cols) kTail[static_cast<size_t>((g.cols - n - 1) / kLanes<T>)](g, n);
 }
 
-template <class Rows, class T>
-void multiply(const BasicGemmArgs<T>& g) {
-  static constexpr void (*kColumns[])(const BasicGemmArgs<T>&) = {columns<1, Rows>, columns<2, Rows>, columns<3, Rows>,
-                                                                  columns<4, Rows>, columns<5, Rows>, columns<6, Rows>};
+template <class Rows, class T, class B>
+void multiply(const BasicGemmArgs<T, B>& g) {
+  static constexpr void (*kColumns[])(const BasicGemmArgs<T, B>&) = {
+      columns<1, Rows>, columns<2, Rows>, columns<3, Rows>, columns<4, Rows>, columns<5, Rows>, columns<6, Rows>};
   kColumns[g.rows - 1](g);
 }
 
-template <class T>
-void gemm(const BasicGemmArgs<T>& g) {
+template <class T, class B>
+void gemm(const BasicGemmArgs<T, B>& g) {
   if (g.taps == 1) {
-    if (g.copy_of_b != nullptr) return multiply<OneTap<T, Far::kCopiedB>>(g);
-    if (g.far_b) return multiply<OneTap<T, Far::kB>>(g);
-    return g.far_a ? multiply<OneTap<T, Far::kA>>(g) : multiply<OneTap<T, Far::kNone>>(g);
+    if (g.copy_of_b != nullptr) return multiply<OneTap<T, B, Far::kCopiedB>>(g);
+    if (g.far_b) return multiply<OneTap<T, B, Far::kB>>(g);
+    return g.far_a ? multiply<OneTap<T, B, Far::kA>>(g) : multiply<OneTap<T, B, Far::kNone>>(g);
   }
-  g.k == 1 ? multiply<SingleRows<T>>(g) : multiply<Runs<T>>(g);
+  g.k == 1 ? multiply<SingleRows<T, B>>(g) : multiply<Runs<T, B>>(g);
 }
 
 }  // namespace
 
 void gemm_f32_6x16_avx2(const GemmArgs& g) { gemm(g); }
+void gemm_f32_6x16_avx2(const BasicGemmArgs<float, Float16>& g) { gemm(g); }
+void gemm_f32_6x16_avx2(const BasicGemmArgs<float, Bfloat16>& g) { gemm(g); }
 void gemm_f64_6x8_avx2(const BasicGemmArgs<double>& g) { gemm(g); }
 
 }  // namespace ortconv::kernels

@@ -25,6 +25,12 @@ bool share_few_sets(int64_t row, int64_t count) {
   return count > 2 * kWays * used;
 }
 
+// Whether the GEMM better widens src for every panel again than copies it for the first one.
+bool has_few_to_widen(const Plan& plan) {
+  constexpr int64_t kFewOfAvx2 = 2;
+  return plan.arch.avx512 ? has_few_panels(plan) : plan.rows() <= kFewOfAvx2 * plan.mr;
+}
+
 }  // namespace
 
 Multiplication::Multiplication(const Plan& plan, const ConvProblem& p) : Writing(plan, p) {
@@ -128,17 +134,24 @@ int64_t Multiplication::number_bytes(const Plan& plan) const {
 void Multiplication::choose_reading(const Plan& plan, const ConvProblem& p) {
   // Numbers of 16 bits that are read in place are widened by the GEMM, or before.
   const bool has_16_bits = size_of(plan.dtype) < sizeof(float) && !wide;
-  narrow = has_16_bits && plan.widens;
+  narrow = has_16_bits && plan.widens && !cuts_vectors(plan);
   reads_in_place = dots || (dense && (wide || pays_in_place(plan, p)));
   // For many panels, src of 16 bits is better widened once, unless it has so few channels that a copy takes as long.
   constexpr int64_t kFewWidened = 64;
-  if (narrow) reads_in_place &= has_few_panels(plan) || plan.ic < kFewWidened;
+  if (narrow) reads_in_place &= has_few_to_widen(plan) || plan.ic < kFewWidened;
   if (!reads_in_place) narrow = has_16_bits;
   // Short rows of many images are widened before they are copied, all together.
   constexpr int64_t kShortRow = 8;
   const bool has_images = ndims > p.ndims;
   if (!reads_in_place && has_images && p.src_c > 1 && p.src_c <= kShortRow) narrow = false;
   if (!wide) reads_in_place ? choose_columns_in_place(plan) : choose_columns_of_copy(plan);
+}
+
+// Whether many loads of the GEMM are of a part of a vector, for every panel again. With elements of 16 bits they take
+// long in AVX2.
+bool Multiplication::cuts_vectors(const Plan& plan) const {
+  constexpr int64_t kVector = 8, kMany = 256;
+  return !plan.arch.avx512 && !has_few_to_widen(plan) && positions() % kVector != 0 && positions() < kMany;
 }
 
 // Where the GEMM makes the copy, this takes little of the time, and wider tiles are cut into fewer runs.

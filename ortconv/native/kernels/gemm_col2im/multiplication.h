@@ -46,6 +46,7 @@ struct Multiplication : Writing {
   bool prefers_wide(const Plan& plan) const;
   int64_t wide_height(const Plan& plan, const ConvProblem& p) const;
   void choose_reading(const Plan& plan, const ConvProblem& p);
+  bool cuts_vectors(const Plan& plan) const;
   void choose_columns_of_copy(const Plan& plan);
   void choose_columns_in_place(const Plan& plan);
   bool pays_in_place(const Plan& plan, const ConvProblem& p) const;

@@ -171,7 +171,8 @@ void Multiplier<In>::multiply_wide_panel(const Tile& tile, int64_t panel, const 
   }
   const auto run = operands_.kernels.gemm.template of<Weight>();
   Cell* c[kMaxRows];
-  args.cols = end - begin, args.ldb = ldb, args.lda = source.step, args.c = c;
+  args.cols = std::min(align_up(end, kLeastLanes), panel_begin + ldb) - begin;
+  args.ldb = ldb, args.lda = source.step, args.c = c;
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
     args.k = std::min(geo_.depth, source.depth - k);
     args.b = b + k * ldb;
@@ -253,14 +254,22 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
       args.cols = align_up(columns, granule), args.ldb = whole_vectors(columns);
       args.b = source.copied + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
-      if constexpr (std::is_same_v<In, Cell>) {
-        if (is_first && source.to_write != nullptr && columns == geo_.strip) {
-          BasicGemmArgs<Cell> copying = args;
-          copying.copy_of_b = source.to_write + (args.b - source.copied);
-          copying.b = source.in + k * problem_.src_c + column, copying.ldb = problem_.src_c;
-          multiply_columns(copying);
-          continue;
-        }
+      if (is_first && source.to_write != nullptr && columns == geo_.strip) {
+        BasicGemmArgs<Cell, In> copying{rows,
+                                        columns,
+                                        1,
+                                        args.k,
+                                        args.a,
+                                        source.in + k * problem_.src_c + column,
+                                        args.tap_offset,
+                                        problem_.src_c,
+                                        strip,
+                                        args.piece,
+                                        args.accumulate};
+        copying.lda = lda, copying.far_a = args.far_a;
+        copying.copy_of_b = source.to_write + (args.b - source.copied);
+        multiply_columns(copying);
+        continue;
       }
       multiply_columns(args);
     }

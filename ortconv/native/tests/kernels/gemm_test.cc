@@ -125,26 +125,31 @@ void check_pieces(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, 
   }
 }
 
-// A GEMM that copies B gives the sums of one that does not, and the columns of B next to each other.
-template <class T>
+// A GEMM that copies B gives the sums of one that does not, and the columns of B next to each other, widened.
+template <class B, class T>
 void check_copy(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, bool accumulate) {
+  if (kernel.template of<B>() == nullptr) return;
   constexpr int64_t kDepth = 33, kPiece = 7, kBeyond = 5;
   const int64_t ldb = cols + kBeyond, no_offset = 0;
   std::mt19937 random(3);
   const std::vector<T> a = random_operands<T>(random, kDepth * rows);
-  const std::vector<T> b = random_operands<T>(random, kDepth * ldb);
+  const std::vector<B> b = random_operands<B>(random, kDepth * ldb);
   std::vector<Sum<T>> sums = random_operands<Sum<T>>(random, rows * cols), c = sums;
   std::vector<T> copy(kDepth * cols + 1), expected(copy);
-  for (int64_t k = 0; k < kDepth; ++k) std::copy_n(b.data() + k * ldb, cols, expected.data() + k * cols);
+  for (int64_t k = 0; k < kDepth; ++k) {
+    std::transform(b.data() + k * ldb, b.data() + k * ldb + cols, expected.data() + k * cols,
+                   [](B number) { return widen(number); });
+  }
   std::vector<Sum<T>*> c_rows, sum_rows;
   for (int64_t r = 0; r < rows; ++r) {
     c_rows.push_back(c.data() + r * cols);
     sum_rows.push_back(sums.data() + r * cols);
   }
-  kernel.run({rows, cols, 1, kDepth, a.data(), b.data(), &no_offset, ldb, sum_rows.data(), kPiece, accumulate});
-  BasicGemmArgs<T> args{rows, cols, 1, kDepth, a.data(), b.data(), &no_offset, ldb, c_rows.data(), kPiece, accumulate};
-  args.copy_of_b = copy.data();
-  kernel.run(args);
+  BasicGemmArgs<T, B> args{rows,   cols,      1, kDepth, a.data(), b.data(), &no_offset, ldb, sum_rows.data(),
+                           kPiece, accumulate};
+  kernel.template of<B>()(args);
+  args.c = c_rows.data(), args.copy_of_b = copy.data();
+  kernel.template of<B>()(args);
   ++checked;
   if (c != sums || copy != expected) {
     ++failures;
@@ -172,7 +177,12 @@ void check_all(const BasicGemmKernel<T>& kernel) {
       for (const bool accumulate : {false, true}) {
         check_pieces(kernel, rows, cols, accumulate);
         if constexpr (!std::is_same_v<T, BfloatPair>) {
-          if (kernel.copies_b) check_copy(kernel, rows, cols, accumulate);
+          if (!kernel.copies_b) continue;
+          check_copy<T>(kernel, rows, cols, accumulate);
+          if constexpr (std::is_same_v<T, float>) {
+            check_copy<Float16>(kernel, rows, cols, accumulate);
+            check_copy<Bfloat16>(kernel, rows, cols, accumulate);
+          }
         }
       }
     }
