@@ -121,12 +121,12 @@ bool run_typed(const Run<T>& run, void* scratch, const Parallel& parallel) {
 }  // namespace
 
 size_t scratch_bytes(const Plan& plan, const ConvProblem& full, int threads) {
-  return static_cast<size_t>(std::max(threads, 1)) * Geometry(plan, full).slice_size;
+  return static_cast<size_t>(std::max(threads, 1)) * Geometry(plan, full, threads).slice_size;
 }
 
 bool run(const Plan& plan, const ConvProblem& full, const void* src, const void* bias, void* dst, void* scratch,
          const Parallel& parallel) {
-  const Geometry geometry(plan, full);
+  const Geometry geometry(plan, full, parallel.threads);
   return with_float_sum_type(plan.dtype, [&](auto zero) {
     using T = decltype(zero);
     return run_typed(

@@ -9,6 +9,14 @@
 namespace ortconv::kernels::winograd {
 namespace {
 
+// What a block of tiles has at most, and floats of the src that is transformed for it. They stay in L2 with its
+// products. Products of AVX2 take longer than reading src from L3, and larger blocks read the weights less often; but
+// several threads, which then have a block together, transform it twice.
+struct Most {
+  int64_t tiles, source;
+};
+constexpr Most kMostInL2{128, 350 << 10}, kMostInL3{256, 1050 << 10};
+
 constexpr int64_t kBlockCost = 4;          // of a block, in columns
 constexpr int64_t kStreamBytes = 4 << 20;  // a dst beyond this would only evict what is still needed
 
@@ -63,7 +71,7 @@ int64_t phase_of(const AxisPlan& axis, const AxisFrame& frame, int64_t r) {
   return r - frame.pad + ceil_div(frame.pad - r, axis.stride) * axis.stride;
 }
 
-Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
+Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   const int last = plan.ndims - 1;
   int64_t image = 1;
   pieces = outer_steps = 1;
@@ -73,8 +81,8 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p) {
     if (a < last) pieces *= plan.axis[a].dilation, outer_steps *= plan.axis[a].step;
   }
   // Blocks: whole images while they fit, else ranges of the first axis whose slabs fit.
-  const auto floats = plan.most_source_bytes / static_cast<int64_t>(sizeof(float));
-  const int64_t most = std::clamp<int64_t>(floats / (plan.ic * plan.most_points), kGemmColumns, plan.most_tiles);
+  const Most& limits = plan.far_source && threads <= 1 ? kMostInL3 : kMostInL2;
+  const int64_t most = std::clamp(limits.source / (plan.ic * plan.most_points), kGemmColumns, limits.tiles);
   batch_block = 1;
   if (image <= most) {
     batch_block = best_block(p.mb, image, most);

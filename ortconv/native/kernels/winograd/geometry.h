@@ -37,7 +37,7 @@ struct Geometry {
   size_t products, results, planes, phase_rows, dst_rows, dst_row_counts, line, widened, slice_size;
   size_t inner[kMaxAxes];
 
-  Geometry(const Plan& plan, const ConvProblem& problem);
+  Geometry(const Plan& plan, const ConvProblem& problem, int threads);
 
   // Floats of the transformed src of one point.
   int64_t point_stride(const Plan& plan) const { return plan.ic * columns + kLanes; }

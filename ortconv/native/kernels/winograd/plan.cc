@@ -13,11 +13,6 @@ namespace {
 // Rows of a block of dst channels: two panels of the widest microkernel.
 constexpr int64_t kBlockRows = 28;
 
-// Sizes of a block of tiles. With AVX-512 all that its products are made of stays in L2. Those of AVX2 take longer than
-// reading src again from L3, and larger blocks read the weights less often.
-constexpr int64_t kMostTiles = 128, kSourceBytes = 1400 << 10;
-constexpr int64_t kMostTilesOfAvx2 = 256, kSourceBytesOfAvx2 = 4200 << 10;
-
 Filter filter_of(int64_t taps, int64_t step) {
   if (taps == 1) return Filter::kCopy;
   if (taps == 3) return Filter::k23;
@@ -193,8 +188,7 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, co
   plan_pieces(*plan);
   const int64_t block_oc = std::clamp<int64_t>(kBlockRows / most_classes, 1, plan->oc);
   plan->num_blocks = (plan->oc + block_oc - 1) / block_oc;
-  plan->most_tiles = arch.avx512 ? kMostTiles : kMostTilesOfAvx2;
-  plan->most_source_bytes = arch.avx512 ? kSourceBytes : kSourceBytesOfAvx2;
+  plan->far_source = !arch.avx512;
   plan->gemm = &get_gemm_kernel(arch);
   plan->interleave = &get_interleave_kernel(arch);
   plan->activate = &get_epilogue_kernel(arch);

@@ -79,7 +79,7 @@ struct Plan {
   int64_t num_blocks;  // of dst channels
   int64_t block_begin(int64_t block) const { return oc * block / num_blocks; }
 
-  int64_t most_tiles, most_source_bytes;  // of a block of tiles; the bytes of what of src is transformed for it
+  bool far_source;  // a single thread may read the transformed src from L3: see Geometry
 
   const GemmKernel* gemm;
   const InterleaveKernel* interleave;

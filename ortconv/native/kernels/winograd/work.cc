@@ -24,7 +24,7 @@ double far(double floats, double passes) {
 }  // namespace
 
 Work work_of(const Plan& plan, const ConvProblem& p) {
-  const Geometry geo(plan, p);
+  const Geometry geo(plan, p, 1);
   const int last = plan.ndims - 1;
   const double ic = static_cast<double>(plan.ic * plan.g), oc = static_cast<double>(plan.oc);
   const double columns = static_cast<double>(geo.all_columns) / kLanes;
