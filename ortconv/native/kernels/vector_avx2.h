@@ -30,6 +30,8 @@ inline __m256 broadcast(float value) { return _mm256_set1_ps(value); }
 inline __m256d broadcast(double value) { return _mm256_set1_pd(value); }
 inline __m256 add(__m256 a, __m256 b) { return _mm256_add_ps(a, b); }
 inline __m256d add(__m256d a, __m256d b) { return _mm256_add_pd(a, b); }
+inline __m256 subtract(__m256 a, __m256 b) { return _mm256_sub_ps(a, b); }
+inline __m256d subtract(__m256d a, __m256d b) { return _mm256_sub_pd(a, b); }
 inline __m256 multiply_add(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 inline __m256d multiply_add(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
 
@@ -213,6 +215,7 @@ struct Vectors {
     std::copy_n(lanes, n, to);
   }
   static Vector add(Vector a, Vector b) { return avx2::add(a, b); }
+  static Vector subtract(Vector a, Vector b) { return avx2::subtract(a, b); }
   static Vector multiply_add(Vector a, Vector b, Vector c) { return avx2::multiply_add(a, b, c); }
   static T sum(Vector v) { return avx2::sum(v); }
 };

@@ -35,6 +35,8 @@ inline __m512 broadcast(float value) { return _mm512_set1_ps(value); }
 inline __m512d broadcast(double value) { return _mm512_set1_pd(value); }
 inline __m512 add(__m512 a, __m512 b) { return _mm512_add_ps(a, b); }
 inline __m512d add(__m512d a, __m512d b) { return _mm512_add_pd(a, b); }
+inline __m512 subtract(__m512 a, __m512 b) { return _mm512_sub_ps(a, b); }
+inline __m512d subtract(__m512d a, __m512d b) { return _mm512_sub_pd(a, b); }
 inline __m512 multiply_add(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 inline __m512d multiply_add(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
 #if defined(__AVX512BF16__)
@@ -208,6 +210,7 @@ struct Vectors {
     avx512::store(first<T>(n), to, v);
   }
   static Vector add(Vector a, Vector b) { return avx512::add(a, b); }
+  static Vector subtract(Vector a, Vector b) { return avx512::subtract(a, b); }
   static Vector multiply_add(Vector a, Vector b, Vector c) { return avx512::multiply_add(a, b, c); }
   static T sum(Vector v) { return avx512::sum(v); }
 };

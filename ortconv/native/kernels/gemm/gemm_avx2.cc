@@ -89,8 +89,8 @@ class SingleRows {
   const int64_t* tap_;
 };
 
-// The first lanes of a vector, of which no more may be read. Elements of 16 bits, which have no masks, are the last
-// ones of a vector that begins before, where a row has so many.
+// Loads the first elements of a vector, and reads no others beyond them. has_before: the row has at least eight
+// elements that end with these. AVX2 has no masks for elements of 16 bits: those eight are loaded then.
 template <class B>
 auto load_last(int64_t lanes, const B* b, [[maybe_unused]] bool has_before) {
   if constexpr (sizeof(B) > 2) {

@@ -224,22 +224,24 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
   const bool is_first = begin == tile.row_begin;  // the others find src in the cache
   // The rows of a copy end with zeros, and loads of a part of a vector take longer; but dst has no room for their sums.
   const int64_t granule = geo_.in_dst ? 1 : kLeastLanes;
-  args.rows = rows, args.lda = lda;
+  args.rows = rows, args.lda = lda, args.far_a = geo_.far_weights;
+  // The same arguments with src as it lies.
+  const auto of_src = [&](const In* b, int64_t ldb, int64_t columns, Cell* const* out) {
+    BasicGemmArgs<Cell, In> g{rows, columns, 1,          args.k,         args.a, b, args.tap_offset,
+                              ldb,  out,     args.piece, args.accumulate};
+    g.lda = lda, g.far_a = args.far_a;
+    return g;
+  };
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
     args.k = std::min(geo_.depth, source.depth - k);
     args.a = a + k * lda;
     args.accumulate = source.accumulate || k > 0;
     if (source.copied == nullptr) {
-      BasicGemmArgs<Cell, In> in_place{
-          rows,       tile.columns,   1, args.k, args.a, source.in + k * source.step, args.tap_offset, source.step, c,
-          args.piece, args.accumulate};
-      in_place.lda = lda;
+      BasicGemmArgs<Cell, In> in_place = of_src(source.in + k * source.step, source.step, tile.columns, c);
       in_place.far_b = is_first && !geo_.near_src;
-      in_place.far_a = geo_.far_weights;
       multiply_columns(in_place);
       continue;
     }
-    args.far_a = geo_.far_weights;
     if (!geo_.in_strips) {
       args.cols = align_up(tile.columns, granule), args.ldb = source.step;
       args.b = source.copied + k * source.step;
@@ -255,18 +257,8 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
       args.b = source.copied + column * source.depth + k * args.ldb;
       for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
       if (is_first && source.to_write != nullptr && columns == geo_.strip) {
-        BasicGemmArgs<Cell, In> copying{rows,
-                                        columns,
-                                        1,
-                                        args.k,
-                                        args.a,
-                                        source.in + k * problem_.src_c + column,
-                                        args.tap_offset,
-                                        problem_.src_c,
-                                        strip,
-                                        args.piece,
-                                        args.accumulate};
-        copying.lda = lda, copying.far_a = args.far_a;
+        BasicGemmArgs<Cell, In> copying =
+            of_src(source.in + k * problem_.src_c + column, problem_.src_c, columns, strip);
         copying.copy_of_b = source.to_write + (args.b - source.copied);
         multiply_columns(copying);
         continue;

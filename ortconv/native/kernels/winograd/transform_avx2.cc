@@ -9,13 +9,13 @@
 namespace ortconv::kernels::winograd {
 namespace {
 
-// Elements of a row.
+// Elements of a row, all of which may be read.
 struct Inside {
   const float* at;
   __m256 load(int offset) const { return _mm256_loadu_ps(at + offset); }
 };
 
-// Elements of a row, of which those outside [from, to) may not be read: they are zero.
+// Elements of a row. Those outside [from, to) must not be read, and are zero.
 struct Masked {
   const float* at;
   __m256i from, to;
@@ -41,7 +41,7 @@ __m256 every_second(__m256 a, __m256 b) {
   return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(halves), 0xd8));
 }
 
-// Elements E, E + 3, ... of the 24, no two of which are in the same lane.
+// Every third of the 24 elements, from element E on. These eight are in different lanes, so blends collect them.
 template <int E>
 __m256 every_third(__m256 a, __m256 b, __m256 c) {
   constexpr int kAllOfB[] = {0x92, 0x24, 0x49}, kAllOfC[] = {0x24, 0x49, 0x92};
@@ -78,27 +78,6 @@ ORTCONV_ALWAYS_INLINE inline __m256i windows(const Elements& row, __m256i most, 
   return most;
 }
 
-// Points of the windows whose elements are d[0..3].
-ORTCONV_ALWAYS_INLINE inline void put(Filter filter, int step, const __m256* d, float* out, int64_t stride) {
-  switch (filter) {
-    case Filter::kCopy:
-      for (int j = 0; j < step; ++j) _mm256_storeu_ps(out + j * stride, d[j]);
-      return;
-    case Filter::k22:
-      _mm256_storeu_ps(out, _mm256_sub_ps(d[0], d[1]));
-      _mm256_storeu_ps(out + stride, d[1]);
-      _mm256_storeu_ps(out + 2 * stride, _mm256_sub_ps(d[2], d[1]));
-      return;
-    case Filter::k32:
-    case Filter::k23:
-      _mm256_storeu_ps(out, _mm256_sub_ps(d[0], d[2]));
-      _mm256_storeu_ps(out + stride, _mm256_add_ps(d[1], d[2]));
-      _mm256_storeu_ps(out + 2 * stride, _mm256_sub_ps(d[2], d[1]));
-      _mm256_storeu_ps(out + 3 * stride, _mm256_sub_ps(d[3], d[1]));
-      return;
-  }
-}
-
 template <int S>
 uint32_t split_by(const Cut* cuts, int64_t num_cuts, const float* from, int64_t begin, int64_t end, int64_t tiles,
                   float* out, int64_t stride) {
@@ -110,7 +89,7 @@ uint32_t split_by(const Cut* cuts, int64_t num_cuts, const float* from, int64_t 
                                            : windows<S>(Masked(from, i, begin, end), most, d);
     float* to = out;
     for (const Cut* cut = cuts; cut != cuts + num_cuts; ++cut) {
-      put(cut->filter, S, d + cut->skip, to, stride);
+      put_points<avx2::Vectors<float>>(cut->filter, S, d + cut->skip, to, stride);
       to += points_of(cut->filter, S) * stride;
     }
   }
@@ -121,14 +100,7 @@ uint32_t split_by(const Cut* cuts, int64_t num_cuts, const float* from, int64_t 
 
 uint32_t split(const Cut* cuts, int64_t num_cuts, int64_t step, const float* row, int64_t begin, int64_t end,
                int64_t tiles, float* out, int64_t stride) {
-  switch (step) {
-    case 1:
-      return split_by<1>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-    case 2:
-      return split_by<2>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-    default:
-      return split_by<3>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-  }
+  return with_step(step, [&](auto s) { return split_by<s>(cuts, num_cuts, row, begin, end, tiles, out, stride); });
 }
 
 // Lanes i to i + 7 of two vectors, 0 < i < 8.

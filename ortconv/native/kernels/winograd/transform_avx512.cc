@@ -39,27 +39,6 @@ __m512 every_third(__m512 a, __m512 b, __m512 c) {
 
 __m512i magnitude(__m512 x) { return _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)); }
 
-// Points of the windows whose elements are d[0..3].
-void put(Filter filter, int step, const __m512* d, float* out, int64_t stride) {
-  switch (filter) {
-    case Filter::kCopy:
-      for (int j = 0; j < step; ++j) _mm512_storeu_ps(out + j * stride, d[j]);
-      return;
-    case Filter::k22:
-      _mm512_storeu_ps(out, _mm512_sub_ps(d[0], d[1]));
-      _mm512_storeu_ps(out + stride, d[1]);
-      _mm512_storeu_ps(out + 2 * stride, _mm512_sub_ps(d[2], d[1]));
-      return;
-    case Filter::k32:
-    case Filter::k23:
-      _mm512_storeu_ps(out, _mm512_sub_ps(d[0], d[2]));
-      _mm512_storeu_ps(out + stride, _mm512_add_ps(d[1], d[2]));
-      _mm512_storeu_ps(out + 2 * stride, _mm512_sub_ps(d[2], d[1]));
-      _mm512_storeu_ps(out + 3 * stride, _mm512_sub_ps(d[3], d[1]));
-      return;
-  }
-}
-
 template <int S>
 uint32_t split_by(const Cut* cuts, int64_t num_cuts, const float* from, int64_t begin, int64_t end, int64_t tiles,
                   float* out, int64_t stride) {
@@ -86,7 +65,7 @@ uint32_t split_by(const Cut* cuts, int64_t num_cuts, const float* from, int64_t 
     }
     float* to = out;
     for (const Cut* cut = cuts; cut != cuts + num_cuts; ++cut) {
-      put(cut->filter, S, d + cut->skip, to, stride);
+      put_points<avx512::Vectors<float>>(cut->filter, S, d + cut->skip, to, stride);
       to += points_of(cut->filter, S) * stride;
     }
   }
@@ -95,14 +74,7 @@ uint32_t split_by(const Cut* cuts, int64_t num_cuts, const float* from, int64_t 
 
 uint32_t split(const Cut* cuts, int64_t num_cuts, int64_t step, const float* row, int64_t begin, int64_t end,
                int64_t tiles, float* out, int64_t stride) {
-  switch (step) {
-    case 1:
-      return split_by<1>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-    case 2:
-      return split_by<2>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-    default:
-      return split_by<3>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-  }
+  return with_step(step, [&](auto s) { return split_by<s>(cuts, num_cuts, row, begin, end, tiles, out, stride); });
 }
 
 // Pairs of 64 bits: lane l of output vector v is element (8v + l) / H of pair (8v + l) % H, of the 8 elements in which

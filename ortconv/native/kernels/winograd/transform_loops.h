@@ -1,10 +1,11 @@
 // The transforms as loops that a compiler vectorizes for whatever ISA the including file is compiled for.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/math.h"
+#include "kernels/unroll.h"
 #include "kernels/winograd/transform.h"
 
 #if defined(_MSC_VER)
@@ -111,54 +112,35 @@ void result_loops(Filter filter, int64_t step, const float* in, int64_t in_strid
   }
 }
 
-inline uint32_t largest(const float* values, int64_t count) {
-  uint32_t most = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, values + i, sizeof bits);
-    bits &= 0x7fffffffu;
-    most = bits > most ? bits : most;
+// Points of the windows whose elements are the vectors d[0..3], of the type that V describes (see vector_avx2.h).
+template <class V>
+ORTCONV_ALWAYS_INLINE inline void put_points(Filter filter, int step, const typename V::Vector* d, float* out,
+                                             int64_t stride) {
+  switch (filter) {
+    case Filter::kCopy:
+      for (int j = 0; j < step; ++j) V::store(out + j * stride, d[j]);
+      return;
+    case Filter::k22:
+      V::store(out, V::subtract(d[0], d[1]));
+      V::store(out + stride, d[1]);
+      V::store(out + 2 * stride, V::subtract(d[2], d[1]));
+      return;
+    case Filter::k32:
+    case Filter::k23:
+      V::store(out, V::subtract(d[0], d[2]));
+      V::store(out + stride, V::add(d[1], d[2]));
+      V::store(out + 2 * stride, V::subtract(d[2], d[1]));
+      V::store(out + 3 * stride, V::subtract(d[3], d[1]));
+      return;
   }
-  return most;
 }
 
-template <int kStep>
-uint32_t split_loops_by(const Cut* cuts, int64_t num_cuts, const float* row, int64_t begin, int64_t end, int64_t tiles,
-                        float* out, int64_t stride) {
-  constexpr int64_t kLine = kLanes * kStep + 4;
-  float e[4][kLanes], line[kLine];
-  uint32_t most = 0;
-  for (int64_t t = 0; t < tiles; t += kLanes, out += kLanes) {
-    const int64_t at = t * kStep;
-    const int64_t from = std::clamp<int64_t>(begin - at, 0, kLine), to = std::clamp<int64_t>(end - at, from, kLine);
-    std::fill(line, line + from, 0.0f);
-    std::copy(row + at + from, row + at + to, line + from);
-    std::fill(line + to, line + kLine, 0.0f);
-    most = std::max(most, largest(line, kLine));
-    for (int64_t w = 0; w < 4; ++w) {
-      for (int64_t l = 0; l < kLanes; ++l) e[w][l] = line[l * kStep + w];
-    }
-    float* to_point = out;
-    for (const Cut* cut = cuts; cut != cuts + num_cuts; ++cut) {
-      const float* const rows[] = {e[cut->skip], e[(cut->skip + 1) % 4], e[(cut->skip + 2) % 4],
-                                   e[(cut->skip + 3) % 4]};
-      source_loops(cut->filter, kStep, rows, kLanes, to_point, stride);
-      to_point += points_of(cut->filter, kStep) * stride;
-    }
-  }
-  return most;
-}
-
-[[maybe_unused]] uint32_t split_loops(const Cut* cuts, int64_t num_cuts, int64_t step, const float* row, int64_t begin,
-                                      int64_t end, int64_t tiles, float* out, int64_t stride) {
-  switch (step) {
-    case 1:
-      return split_loops_by<1>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-    case 2:
-      return split_loops_by<2>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-    default:
-      return split_loops_by<3>(cuts, num_cuts, row, begin, end, tiles, out, stride);
-  }
+// Calls fn with the step, 1 to 3, as a type.
+template <class Fn>
+uint32_t with_step(int64_t step, Fn fn) {
+  if (step == 1) return fn(std::integral_constant<int, 1>());
+  if (step == 2) return fn(std::integral_constant<int, 2>());
+  return fn(std::integral_constant<int, 3>());
 }
 
 }  // namespace
