@@ -14,46 +14,66 @@ constexpr int64_t kFarWeights = 1 << 18;
 
 Block block_at(const Plan& plan, const Geometry& geo, const ConvProblem& p, int64_t index) {
   Block block{};
-  block.tiles = 1;
-  for (int a = plan.ndims - 1; a >= 0; --a) {
+  const int last = plan.ndims - 1;
+  int64_t row = 1, halo = 0;
+  for (int a = last; a >= 0; --a) {
     const AxisFrame& f = geo.axis[a];
     block.begin[a] = index % f.num_blocks * f.block;
     block.count[a] = std::min(f.block, f.tiles - block.begin[a]);
-    block.tiles *= block.count[a] * plan.axis[a].dilation;
+    block.row[a] = row;
+    halo += f.halo * row;
+    row *= (block.count[a] + f.halo) * (a == last ? plan.axis[a].dilation : 1);
     index /= f.num_blocks;
   }
   block.batch_begin = index % geo.num_batch_blocks * geo.batch_block;
   block.batch_count = std::min(geo.batch_block, p.mb - block.batch_begin);
-  block.tiles *= block.batch_count;
+  block.columns = block.batch_count * geo.pieces * row;
+  block.multiplied = block.columns - halo;
   block.group = index / geo.num_batch_blocks;
   return block;
 }
 
+// Where the taps of the summed axes find their columns, from the first column on. Returns their number.
+int64_t tap_offsets(const Plan& plan, const Unit& unit, const Block& block, int64_t* offsets) {
+  int64_t count = 1;
+  offsets[0] = 0;
+  for (int a = 0; a < plan.ndims - 1; ++a) {
+    if (!plan.axis[a].summed) continue;
+    const int64_t taps = unit.outer[a].num_taps();
+    for (int64_t i = count * taps - 1; i >= 0; --i) {
+      offsets[i] = offsets[i / taps] + (unit.outer[a].skip + i % taps) * block.row[a];
+    }
+    count *= taps;
+  }
+  return count;
+}
+
 // Products of a block of dst channels, with their packed weights: [family][point][row][column].
-void multiply(const Plan& plan, const Geometry& geo, const Unit& unit, const float* weights, int64_t oc_count,
-              int64_t tiles, char* slice) {
+void multiply(const Plan& plan, const Geometry& geo, const Unit& unit, const Block& block, const float* weights,
+              int64_t oc_count, char* slice) {
   const float* source = reinterpret_cast<const float*>(slice);
   float* products = reinterpret_cast<float*>(slice + geo.products);
   const bool far_weights = plan.packed_size() > kFarWeights;
-  const int64_t no_offset = 0;
+  int64_t offsets[kMaxSummedTaps];
+  const int64_t taps = tap_offsets(plan, unit, block, offsets), sum = plan.ic * taps;
   for (const Family& family : unit.families) {
     const Panels panels(oc_count * family.num_classes, plan.gemm->mr);
     for (int64_t p = 0; p < family.points; ++p, products += panels.rows * geo.columns) {
-      const float* point_weights = weights + family.weight_of[p] * panels.rows * plan.ic;
+      const float* point_weights = weights + family.weight_of[p] * panels.rows * sum;
       const float* b = source + family.source_of[p] * geo.point_stride(plan);
       for (int64_t panel = 0; panel < panels.count; ++panel) {
         const int64_t begin = panels.begin(panel), rows = panels.begin(panel + 1) - begin;
-        const float* a = point_weights + begin * plan.ic;
+        const float* a = point_weights + begin * sum;
         float* c[kMaxRows];
         for (int64_t row = 0; row < rows; ++row) c[row] = products + (begin + row) * geo.columns;
         for (int64_t c0 = 0; c0 < plan.ic; c0 += plan.call) {
           const int64_t depth = std::min(plan.call, plan.ic - c0);
-          plan.gemm->run({rows, tiles, 1, depth, a + c0 * rows, b + c0 * geo.columns, &no_offset, geo.columns, c,
-                          plan.piece, c0 > 0, far_weights});
+          plan.gemm->run({rows, block.multiplied, taps, depth, a + c0 * taps * rows, b + c0 * geo.columns, offsets,
+                          geo.columns, c, plan.piece, c0 > 0, far_weights});
         }
       }
     }
-    weights += family.weights * panels.rows * plan.ic;
+    weights += family.weights * panels.rows * sum;
   }
 }
 
@@ -81,14 +101,16 @@ uint32_t run_items(const Run<T>& run, char* slice, int64_t begin, int64_t end, H
       const size_t u = (begin_unit + i) % num_units;
       const Unit& unit = plan.units[u];
       if (held->block != index || held->unit != u) {
-        largest = std::max(largest, transform_source(run, unit, block, slice));
+        if (held->block != index || plan.units[held->unit].source != unit.source) {
+          largest = std::max(largest, transform_source(run, unit, block, slice));
+        }
         list_rows(plan, geo, run.problem, unit, block, slice);
         *held = {index, u};
       }
       for (int64_t b = first; b < last; ++b) {
         const int64_t oc_begin = plan.block_begin(b), oc_count = plan.block_begin(b + 1) - oc_begin;
         const float* weights = plan.packed_block(block.group, b) + unit.weights_before * oc_count * plan.ic;
-        multiply(plan, geo, unit, weights, oc_count, block.tiles, slice);
+        multiply(plan, geo, unit, block, weights, oc_count, slice);
         write_results(run, unit, block, oc_begin, oc_count, slice);
       }
     }

@@ -17,6 +17,8 @@ struct Most {
 };
 constexpr Most kMostInL2{128, 350 << 10}, kMostInL3{256, 1050 << 10};
 
+constexpr int64_t kFewPoints = 8;          // of a tile: a block may have twice as many of these
+constexpr int64_t kLeastWithHalo = 4;      // tiles of an axis that has a halo, where a block has not all of them
 constexpr int64_t kBlockCost = 4;          // of a block, in columns
 constexpr int64_t kStreamBytes = 4 << 20;  // a dst beyond this would only evict what is still needed
 
@@ -38,6 +40,7 @@ AxisFrame place_axis(Op op, const AxisPlan& axis, int64_t dst_size, int64_t pad)
   }
   frame.tiles = ceil_div(ceil_div(frame.positions, axis.dilation), axis.step);
   frame.block = frame.tiles;
+  frame.halo = axis.summed ? axis.reach - 1 : 0;
   return frame;
 }
 
@@ -77,36 +80,44 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   pieces = outer_steps = 1;
   for (int a = 0; a <= last; ++a) {
     axis[a] = place_axis(plan.op, plan.axis[a], p.dst_size[a], p.pad[a]);
-    image *= axis[a].tiles * plan.axis[a].dilation;
+    image *= (axis[a].tiles + axis[a].halo) * plan.axis[a].dilation;
     if (a < last) pieces *= plan.axis[a].dilation, outer_steps *= plan.axis[a].step;
   }
   // Blocks: whole images while they fit, else ranges of the first axis whose slabs fit.
   const Most& limits = plan.far_source && threads <= 1 ? kMostInL3 : kMostInL2;
-  const int64_t most = std::clamp(limits.source / (plan.ic * plan.most_points), kGemmColumns, limits.tiles);
+  int64_t most = std::clamp(limits.source / (plan.ic * plan.most_points), kGemmColumns,
+                            limits.tiles * (plan.most_points <= kFewPoints ? 2 : 1));
   batch_block = 1;
   if (image <= most) {
     batch_block = best_block(p.mb, image, most);
   } else {
     int64_t slab = image;
     for (int a = 0; a <= last; ++a) {
-      slab /= axis[a].tiles;
-      axis[a].block = 1;
-      if (slab > most && a < last) continue;
-      axis[a].block = best_block(axis[a].tiles, slab, most);
+      AxisFrame& f = axis[a];
+      slab /= f.tiles + f.halo;
+      f.block = f.halo == 0 ? 1 : std::min(f.tiles, kLeastWithHalo);
+      if (slab * (f.block + f.halo) > most && a < last) {
+        most /= f.block + f.halo;
+        continue;
+      }
+      f.block = best_block(f.tiles, slab, std::max(slab, most - f.halo * slab));
       break;
     }
   }
   num_batch_blocks = ceil_div(p.mb, batch_block);
-  tiles = batch_block;
-  int64_t num_position_blocks = num_batch_blocks;
-  for (int a = 0; a <= last; ++a) {
+  columns = 1;
+  int64_t num_position_blocks = num_batch_blocks, halo = 0;
+  for (int a = last; a >= 0; --a) {
     AxisFrame& f = axis[a];
     f.num_blocks = ceil_div(f.tiles, f.block);
-    tiles *= f.block * plan.axis[a].dilation;
+    halo += f.halo * columns;
+    columns *= (f.block + f.halo) * (a == last ? plan.axis[a].dilation : 1);
     num_position_blocks *= f.num_blocks;
   }
-  columns = align_up(tiles, kGemmColumns);
-  all_columns = num_position_blocks * columns;
+  columns *= batch_block * pieces;
+  const int64_t rows_of_tiles = columns / (axis[last].block * plan.axis[last].dilation);
+  all_columns = num_position_blocks * align_up(columns - halo, kGemmColumns);
+  columns = align_up(columns, kGemmColumns);
   // An odd number of cache lines spreads the rows over the sets of L1.
   if (columns % (2 * kGemmColumns) == 0) columns += kGemmColumns;
 
@@ -127,9 +138,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   for (const Unit& unit : plan.units) points = std::max(points, unit.points / unit.outer_points);
   int64_t row = axis[last].block * plan.axis[last].dilation;
   for (int a = last - 1; a >= 0; --a) {
-    inner[a] = room(points * plan.axis[a].step * plane_floats(plan, a, row) * kFloat);
-    points *= kMaxPoints;
-    row *= axis[a].block;
+    if (!plan.axis[a].summed) {
+      inner[a] = room(points * plan.axis[a].step * plane_floats(plan, a, row) * kFloat);
+      points *= kMaxPoints;
+    }
+    row *= axis[a].block + axis[a].halo;
     outer_classes *= plan.axis[a].num_classes();
   }
   const int64_t line_bytes = (axis[last].block * plan.axis[last].step + plan.axis[last].window) * kFloat;
@@ -139,7 +152,6 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) {
   results = room(2 * plan.most_points * kMaxStep * columns * kFloat);
   planes = room((outer_steps * phases * columns + kLanes) * kFloat);
   phase_rows = room(phases * plan.axis[last].dilation * static_cast<int64_t>(sizeof(float*)));
-  const int64_t rows_of_tiles = tiles / (axis[last].block * plan.axis[last].dilation);
   dst_rows = room(outer_classes * outer_steps * rows_of_tiles * static_cast<int64_t>(sizeof(DstRow)));
   dst_row_counts = room(outer_classes * static_cast<int64_t>(sizeof(int64_t)));
 }

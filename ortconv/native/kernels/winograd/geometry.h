@@ -5,7 +5,8 @@
 // Tile t of residue v covers the positions q = v + d * (step * t + j), 0 <= j < step.
 //
 // Columns. The tiles of a block are laid end to end: image, residues of the axes before the last, tiles of these axes,
-// residue of the last axis, tiles of the last axis. The tiles of one image and residue are a *piece*.
+// residue of the last axis, tiles of the last axis. The tiles of one image and residue are a *piece*. Behind the tiles
+// of a summed axis, whose windows overlap, stand those elements that only the other taps reach: its halo.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,7 @@ struct AxisFrame {
   int64_t pad;
   int64_t positions, base, origin;
   int64_t tiles;  // of each residue
+  int64_t halo;
   int64_t block, num_blocks;
 };
 
@@ -27,8 +29,7 @@ struct Geometry {
   int64_t batch_block, num_batch_blocks;
   int64_t pieces;       // residues of the axes before the last, all together
   int64_t outer_steps;  // outputs of a tile on these axes
-  int64_t tiles;        // of the largest block
-  int64_t columns;      // its tiles, and skew
+  int64_t columns;      // of the largest block, and skew
   int64_t all_columns;  // of all blocks, as the microkernels round them
   int64_t num_items;    // blocks of tiles, and of dst channels in each
   Store store;

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int64_t kMostTaps = 27, kMostWeights = 64;  // of one class
 
-// G g on every axis: the taps of one class for one pair of channels, row-major over the axes, become its weights.
+// G g on every filtered axis: the taps of one class for one pair of channels, row-major over the axes, become its
+// weights.
 void transform_weights(const Plan& plan, const Unit& unit, const Family& family, double* values) {
   double out[kMostWeights];
   // From the first axis on; `done` points of the axes so far, `left` taps of those to come.
@@ -18,6 +19,10 @@ void transform_weights(const Plan& plan, const Unit& unit, const Family& family,
     const AxisClass& cls = a == plan.ndims - 1 ? family.last : unit.outer[a];
     const int64_t taps = cls.num_taps(), points = weights_of(cls.filter);
     left /= taps;
+    if (cls.filter == Filter::kCopy) {
+      done *= taps;
+      continue;
+    }
     for (int64_t i = 0; i < done; ++i) {
       for (int64_t j = 0; j < left; ++j) {
         double g[kMaxTaps], u[kMaxPoints];
@@ -65,6 +70,7 @@ void pack(const ConvProblem& p, const T* wei, Plan* plan) {
     for (int64_t block = 0; block < plan->num_blocks; ++block) {
       const int64_t oc_begin = plan->block_begin(block), oc_count = plan->block_begin(block + 1) - oc_begin;
       for (const Unit& unit : plan->units) {
+        const int64_t sum = ic * unit.taps;
         for (const Family& family : unit.families) {
           const Panels panels(oc_count * family.num_classes, plan->gemm->mr);
           for (int64_t panel = 0; panel < panels.count; ++panel) {
@@ -73,16 +79,22 @@ void pack(const ConvProblem& p, const T* wei, Plan* plan) {
               int64_t offsets[kMostTaps];
               const int64_t taps = tap_offsets(*plan, unit, family, row % family.num_classes, p.wei_x, offsets);
               const T* in = wei + (oc_begin + row / family.num_classes) * oc_stride;
-              float* to = out + begin * ic + row - begin;
-              for (int64_t c = 0; c < ic; ++c, in += ic_stride, to += rows) {
+              float* const to = out + begin * sum + row - begin;
+              for (int64_t c = 0; c < ic; ++c, in += ic_stride) {
                 double values[kMostWeights];
                 for (int64_t t = 0; t < taps; ++t) values[t] = widen(in[offsets[t]]);
                 transform_weights(*plan, unit, family, values);
-                for (int64_t w = 0; w < family.weights; ++w) to[w * panels.rows * ic] = static_cast<float>(values[w]);
+                const int64_t first = c / plan->call * plan->call, depth = std::min(plan->call, ic - first);
+                for (int64_t t = 0; t < unit.taps; ++t) {
+                  float* const at = to + (first * unit.taps + t * depth + c - first) * rows;
+                  for (int64_t w = 0; w < family.weights; ++w) {
+                    at[w * panels.rows * sum] = static_cast<float>(values[t * family.weights + w]);
+                  }
+                }
               }
             }
           }
-          out += family.weights * panels.rows * ic;
+          out += family.weights * panels.rows * sum;
         }
       }
     }

@@ -19,19 +19,21 @@ Filter filter_of(int64_t taps, int64_t step) {
   return step == 2 ? Filter::k22 : Filter::k32;
 }
 
-bool plan_axis(Op op, int64_t ker, int64_t stride, int64_t dilation, Windows windows, AxisPlan* axis) {
+bool plan_axis(Op op, int64_t ker, int64_t stride, int64_t dilation, Windows windows, bool summed, AxisPlan* axis) {
   const bool forward = op == Op::kConv;
   if (stride > 1 && (forward || dilation > 1 || stride > ker)) return false;
   axis->ker = ker, axis->stride = stride, axis->dilation = dilation;
   axis->reach = ceil_div(ker, stride);
   if (axis->reach > 3) return false;
-  axis->separate = windows == Windows::kSeparate && stride > 1 && ker == 2 * stride;
-  axis->step = axis->separate ? 2 : axis->reach == 1 ? 1 : axis->reach == 2 ? 3 : 2;
+  axis->summed = summed || axis->reach == 1;
+  axis->separate = windows == Windows::kSeparate && !axis->summed && stride > 1 && ker == 2 * stride;
+  axis->step = axis->separate ? 2 : axis->summed ? 1 : axis->reach == 2 ? 3 : 2;
   // Separate classes begin at the first or the second element.
   axis->window = axis->step + axis->reach - 1 + (axis->separate ? 1 : 0);
   for (int64_t r = 0; r < stride; ++r) {
     const int64_t taps = ceil_div(ker - r, stride);
-    AxisClass cls{filter_of(taps, axis->step), axis->separate ? r : axis->reach - taps, {}};
+    const Filter filter = axis->summed ? Filter::kCopy : filter_of(taps, axis->step);
+    AxisClass cls{filter, axis->separate ? r : axis->reach - taps, {}};
     for (int64_t i = 0; i < taps; ++i) cls.taps.push_back(forward ? i : r + stride * (taps - 1 - i));
     axis->classes.push_back(std::move(cls));
   }
@@ -58,14 +60,24 @@ void plan_outer(Plan& plan) {
     auto unit = std::find_if(plan.units.begin(), plan.units.end(), is_same);
     if (unit == plan.units.end()) {
       unit = plan.units.insert(unit, Unit{});
-      unit->outer_points = 1;
+      unit->outer_points = unit->taps = 1;
       for (int a = 0; a < last; ++a) {
         unit->outer[a] = plan.axis[a].classes[classes[a]];
         unit->outer_points *= points_of(unit->outer[a].filter, plan.axis[a].step);
+        if (plan.axis[a].summed) unit->taps *= unit->outer[a].num_taps();
       }
     }
     unit->outer_classes.insert(unit->outer_classes.end(), classes, classes + last);
     ++unit->num_outer;
+  }
+  for (Unit& unit : plan.units) {
+    const auto has_same_source = [&](const Unit& other) {
+      for (int a = 0; a < last; ++a) {
+        if (!plan.axis[a].summed && !unit.outer[a].same_source(other.outer[a])) return false;
+      }
+      return true;
+    };
+    unit.source = std::find_if(plan.units.begin(), plan.units.end(), has_same_source) - plan.units.begin();
   }
 }
 
@@ -124,28 +136,34 @@ void plan_pieces(Plan& plan) {
   constexpr int64_t kCalls[] = {128, 256, 512, 64};               // products, the usual number first
   constexpr double kBelow = 0.9;  // of the error of an ordinary sum: largest errors scatter more than these
   double growth = 1, rounding = 0;
-  int64_t taps = 1;
+  int64_t taps = 1, summed_taps = 1;
   for (int a = 0; a < plan.ndims; ++a) {
     const AxisPlan& axis = plan.axis[a];
     taps *= axis.reach;
-    if (axis.reach == 1) continue;
-    growth *= axis.separate ? kSeparate : kShared;
-    rounding += kRounding;
+    if (axis.summed) {
+      summed_taps *= axis.reach;
+    } else {
+      growth *= axis.separate ? kSeparate : kShared;
+      rounding += kRounding;
+    }
   }
-  const int64_t products = std::max<int64_t>(plan.ic, 1);
+  const int64_t channels = std::max<int64_t>(plan.ic, 1);
   const double usual = usual_long_sum_error(plan.op == Op::kConv, plan.ic, taps);
   plan.piece = 0;
   for (const int64_t most : kCalls) {
-    const int64_t call = std::min(most, products);
-    const bool one_call = call == products;
-    const double chain = one_call ? 0 : static_cast<double>(products) / static_cast<double>(call);
+    const int64_t call = std::min(ceil_div(most, summed_taps), channels), products = call * summed_taps;
+    const bool one_call = call == channels;
+    const double chain = one_call ? 0 : static_cast<double>(channels) / static_cast<double>(call);
     const double allowed = ((one_call ? 1 : kBelow) * usual - rounding) / growth - chain;
-    int64_t piece = longest_piece(call, allowed);
-    if (piece > 0) piece = even_piece(call, piece);
+    int64_t piece = longest_piece(products, allowed);
+    if (piece > 0) piece = even_piece(products, piece);
     if (piece > plan.piece) plan.piece = piece, plan.call = call;
   }
   plan.exact_enough = plan.piece > 0;
-  if (!plan.exact_enough) plan.call = std::min(kCalls[0], products), plan.piece = best_piece(plan.call);
+  if (!plan.exact_enough) {
+    plan.call = std::min(ceil_div(kCalls[0], summed_taps), channels);
+    plan.piece = best_piece(plan.call * summed_taps);
+  }
   // Any sum is far more exact than an element of 16 bits.
   if (plan.dtype != DataType::kFloat) plan.piece = std::numeric_limits<int64_t>::max();
 }
@@ -156,16 +174,18 @@ bool takes_type(DataType dtype) {
 
 }  // namespace
 
-bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, const ArchFlags& arch, Plan* plan) {
+bool plan_sizes(Op op, const ConvProblem& p, Windows windows, int summed, DataType dtype, const ArchFlags& arch,
+                Plan* plan) {
   if (p.ndims > kMaxAxes || !takes_type(dtype)) return false;
+  *plan = {};
   plan->op = op;
   plan->dtype = dtype;
   plan->ndims = p.ndims;
   plan->g = p.g, plan->ic = p.ic / p.g, plan->oc = p.oc / p.g;
   bool any = false, separate = false;
   for (int a = 0; a < p.ndims; ++a) {
-    if (!plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], windows, &plan->axis[a])) return false;
-    any |= plan->axis[a].reach > 1;
+    if (!plan_axis(op, p.ker[a], p.stride[a], p.dilation[a], windows, a < summed, &plan->axis[a])) return false;
+    any |= !plan->axis[a].summed;
     separate |= plan->axis[a].separate;
   }
   if (!any || separate != (windows == Windows::kSeparate)) return false;
@@ -179,7 +199,7 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, co
     int64_t products = 0;
     for (const Family& family : unit.families) {
       products += family.points * family.num_classes;
-      plan->num_weights += family.weights * family.num_classes;
+      plan->num_weights += family.weights * family.num_classes * unit.taps;
       most_classes = std::max(most_classes, family.num_classes);
     }
     plan->most_points = std::max(plan->most_points, unit.points);
@@ -195,6 +215,13 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, co
   plan->widen = &get_to_float_kernel(arch);
   plan->transform = &get_transform_kernels(arch);
   return true;
+}
+
+bool plan_sizes(Op op, const ConvProblem& p, Windows windows, DataType dtype, const ArchFlags& arch, Plan* plan) {
+  for (int summed = 0; dtype == DataType::kFloat && summed < p.ndims; ++summed) {
+    if (plan_sizes(op, p, windows, summed, dtype, arch, plan) && plan->exact_enough) return true;
+  }
+  return plan_sizes(op, p, windows, 0, dtype, arch, plan);
 }
 
 bool takes_weights(Op op, const ConvProblem& p, DataType dtype, const void* wei, const ArchFlags& arch) {

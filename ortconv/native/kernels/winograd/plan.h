@@ -5,6 +5,9 @@
 // a dilation d, which is taken only where s is 1). A window of tile t on an axis is
 //     w[e] = src[origin + v + d * (step * t + e)],      0 <= e < window,
 // for each residue v of the dilation; class r takes the elements from `skip` on.
+//
+// Summed axes are not filtered: their windows have one output, and the GEMM sums the taps. More products, and a smaller
+// error.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +26,7 @@ namespace ortconv::kernels::winograd {
 
 constexpr int kMaxAxes = 3;
 constexpr int64_t kMaxFamilies = 4;  // of a unit
+constexpr int64_t kMaxSummedTaps = kMaxTaps * kMaxTaps;
 
 struct AxisClass {
   Filter filter;
@@ -36,6 +40,7 @@ struct AxisPlan {
   int64_t ker, stride, dilation;
   int64_t step, window, reach;  // outputs of a window, its elements, most taps of a class
   bool separate;                // see Windows
+  bool summed;                  // as all axes of one tap are
   std::vector<AxisClass> classes;
   int64_t num_classes() const { return static_cast<int64_t>(classes.size()); }
 };
@@ -56,6 +61,8 @@ struct Unit {
   AxisClass outer[kMaxAxes];
   std::vector<int64_t> outer_classes;  // [num_outer][axes before the last]
   int64_t num_outer;
+  size_t source;  // the first unit with the same transformed src: classes of summed axes all read it
+  int64_t taps;   // of the summed axes before the last, all together
   std::vector<Family> families;
   std::vector<int64_t> family_of, index_in_family;  // [class of the last axis]
   int64_t points, outer_points;
@@ -72,7 +79,7 @@ struct Plan {
   int64_t most_points;    // of a unit
   int64_t most_products;  // points times classes of all families of a unit
   int64_t num_weights;    // packed weights per pair of channels
-  int64_t call;           // products of a sum in one call of the GEMM
+  int64_t call;           // src channels of a sum in one call of the GEMM
   int64_t piece;          // products that are summed one after the other
   bool exact_enough;      // whether the error of floats is then no larger than that of an ordinary sum
 
@@ -87,7 +94,8 @@ struct Plan {
   const ToFloatKernel* widen;
   const TransformKernels* transform;
 
-  // [group][block][unit][family][weight][panel][src channel][row]; rows: for each dst channel the classes.
+  // [group][block][unit][family][weight][panel][call][tap of the summed axes][src channel][row]; rows: for each dst
+  // channel the classes.
   Buffer packed;
   int64_t packed_size() const { return g * oc * ic * num_weights; }
   const float* packed_block(int64_t group, int64_t block) const {
@@ -95,7 +103,11 @@ struct Plan {
   }
 };
 
-// Everything but the weights; false where that is no problem for this family.
+// Everything but the weights, with the first `summed` axes summed; false where that is no problem for this family.
+bool plan_sizes(Op op, const ConvProblem& static_part, Windows windows, int summed, DataType dtype,
+                const ArchFlags& arch, Plan* plan);
+
+// The same with as few summed axes as the error allows.
 bool plan_sizes(Op op, const ConvProblem& static_part, Windows windows, DataType dtype, const ArchFlags& arch,
                 Plan* plan);
 

@@ -18,6 +18,7 @@ void transform_result(const Plan& plan, const Geometry& geo, const Unit& unit, c
   float* buffer = reinterpret_cast<float*>(slice + geo.results);
   int64_t done = 1, left = family.points;
   for (int a = 0; a < last; ++a) {
+    if (plan.axis[a].summed) continue;
     const int64_t step = plan.axis[a].step, points = points_of(unit.outer[a].filter, step);
     left /= points;
     float* to = buffer + a % 2 * plan.most_points * kMaxStep * columns;
@@ -88,7 +89,7 @@ void list_rows(const Plan& plan, const Geometry& geo, const ConvProblem& p, cons
   DstRow* rows = reinterpret_cast<DstRow*>(slice + geo.dst_rows);
   int64_t* counts = reinterpret_cast<int64_t*>(slice + geo.dst_row_counts);
   const int64_t row_tiles = block.count[last] * plan.axis[last].dilation;
-  const int64_t piece_rows = block.tiles / (block.batch_count * geo.pieces * row_tiles);
+  const int64_t piece_rows = block.columns / (block.batch_count * geo.pieces * row_tiles);
   const int64_t step_stride = plan.axis[last].step * plan.axis[last].num_classes() * geo.columns;
   for (int64_t outer = 0; outer < unit.num_outer; ++outer) {
     const int64_t* classes = unit.outer_classes.data() + outer * last;
@@ -102,12 +103,13 @@ void list_rows(const Plan& plan, const Geometry& geo, const ConvProblem& p, cons
             bool inside = true;
             for (int64_t a = last - 1, v = piece, t = tile, j = step; a >= 0; --a) {
               const AxisPlan& axis = plan.axis[a];
-              const int64_t at = (block.begin[a] + t % block.count[a]) * axis.step + j % axis.step;
+              const int64_t tiles = block.count[a] + geo.axis[a].halo;
+              const int64_t at = (block.begin[a] + t % tiles) * axis.step + j % axis.step;
               const int64_t q = v % axis.dilation + axis.dilation * at;
               const int64_t y = q * axis.stride + phase_of(axis, geo.axis[a], classes[a]) + geo.axis[a].base;
-              inside &= y >= 0 && y < p.dst_size[a];
+              inside &= t % tiles < block.count[a] && y >= 0 && y < p.dst_size[a];
               offset += y * p.dst_x[a];
-              v /= axis.dilation, t /= block.count[a], j /= axis.step;
+              v /= axis.dilation, t /= tiles, j /= axis.step;
             }
             if (inside) *rows++ = {step * step_stride + column, offset};
           }
@@ -146,7 +148,7 @@ void write_results(const Run<T>& run, const Unit& unit, const Block& block, int6
         const Family& family = unit.families[unit.family_of[r]];
         const int64_t cls = outer * static_cast<int64_t>(family.last_classes.size()) + unit.index_in_family[r];
         const float* in = family_products[unit.family_of[r]] + (oc * family.num_classes + cls) * columns;
-        transform_result(plan, geo, unit, family, in, oc_count * family.num_classes * columns, block.tiles, slice,
+        transform_result(plan, geo, unit, family, in, oc_count * family.num_classes * columns, block.multiplied, slice,
                          planes + phase_of(axis, geo.axis[last], r) * columns, axis.step * row_classes * columns,
                          row_classes * columns);
       }

@@ -9,13 +9,13 @@
 namespace ortconv::kernels::winograd {
 namespace {
 
-// An axis of a block. Of every axis but the last the points of the axes after it are buffered, for all src positions
-// that its windows reach: [point][position % step][position / step][tiles of the axes after it]. So what the windows of
-// all tiles have at element e is contiguous.
+// An axis of a block. Of filtered axes before the last the points of the axes after them are buffered, for all src
+// positions that the windows reach: [point][position % step][position / step][columns of the axes after it]. So what
+// the windows of all tiles have at element e is contiguous.
 struct SourceAxis {
   int64_t begin;         // src position of the first window element, of residue 0
   int64_t rows;          // window elements
-  int64_t row;           // tiles of the axes after this one
+  int64_t row;           // columns of the axes after this one
   int64_t points;        // of these axes
   int64_t plane, point;  // strides of the buffer
   float* buffer;
@@ -70,24 +70,23 @@ Source<T>::Source(const Run<T>& run, const Unit& unit, const Block& block, char*
     const Family& family = unit.families[f];
     cuts_[f] = {family.last.filter, skip_of(plan_.axis[last_], geo.axis[last_], family.last_classes[0])};
   }
-  int64_t row = 1, points = 1;
+  int64_t points = 1;
   for (int a = last_; a >= 0; --a) {
     const AxisPlan& axis = plan_.axis[a];
     SourceAxis& s = axis_[a];
     s.begin = geo.axis[a].origin + axis.dilation * block.begin[a] * axis.step;
     s.rows = (block.count[a] - 1) * axis.step + axis.window;
-    s.row = row;
+    s.row = block.row[a];
     s.points = points;
-    if (a < last_) {
+    if (a == last_) {
+      points = unit.points / unit.outer_points;
+    } else if (!axis.summed) {
       skip_[a] = skip_of(axis, geo.axis[a], unit.outer_classes[a]);
-      s.plane = geo.plane_floats(plan_, a, row);
+      s.plane = geo.plane_floats(plan_, a, s.row);
       s.point = s.plane * axis.step;
       s.buffer = reinterpret_cast<float*>(slice + geo.inner[a]);
       points *= points_of(unit.outer[a].filter, axis.step);
-    } else {
-      points = unit.points / unit.outer_points;
     }
-    row *= block.count[a] * (a == last_ ? axis.dilation : 1);
   }
 }
 
@@ -97,12 +96,14 @@ void Source<T>::transform(int a, const T* from, float* out, int64_t stride) {
   const SourceAxis& s = axis_[a];
   const AxisPlan& axis = plan_.axis[a];
   int64_t x = s.begin + residue[a], remainder = 0;
-  float* row = s.buffer;
+  float* row = axis.summed ? out : s.buffer;
   for (int64_t i = 0; i < s.rows; ++i, x += axis.dilation) {
     const bool inside = from != nullptr && x >= 0 && x < problem_.src_size[a];
-    transform(a + 1, inside ? from + x * problem_.src_x[a] : nullptr, row + remainder * s.plane, s.point);
+    transform(a + 1, inside ? from + x * problem_.src_x[a] : nullptr, row + remainder * s.plane,
+              axis.summed ? stride : s.point);
     if (++remainder == axis.step) remainder = 0, row += s.row;
   }
+  if (axis.summed) return;
   const float* in[kMaxPoints] = {};
   for (int64_t e = skip_[a]; e < std::min(axis.window, skip_[a] + kMaxPoints); ++e) {
     in[e - skip_[a]] = s.buffer + e % axis.step * s.plane + e / axis.step * s.row;
@@ -169,7 +170,7 @@ uint32_t transform_source(const Run<T>& run, const Unit& unit, const Block& bloc
   const ConvProblem& p = run.problem;
   float* out = reinterpret_cast<float*>(slice);
   Source<T> source(run, unit, block, slice);
-  const int64_t piece_tiles = block.tiles / (block.batch_count * geo.pieces);
+  const int64_t piece_columns = block.columns / (block.batch_count * geo.pieces);
   const T* from = run.src + block.batch_begin * p.src_n + block.group * plan.ic * p.src_c;
   // What is written beyond a piece is overwritten by the next piece, channel or point.
   constexpr int64_t kChannelsAhead = 4;
@@ -177,7 +178,7 @@ uint32_t transform_source(const Run<T>& run, const Unit& unit, const Block& bloc
     source.ahead = c + kChannelsAhead < plan.ic ? kChannelsAhead * p.src_c : 0;
     float* to = out + c * geo.columns;
     for (int64_t n = 0; n < block.batch_count; ++n) {
-      for (int64_t piece = 0; piece < geo.pieces; ++piece, to += piece_tiles) {
+      for (int64_t piece = 0; piece < geo.pieces; ++piece, to += piece_columns) {
         for (int64_t a = plan.ndims - 2, rest = piece; a >= 0; --a) {
           source.residue[a] = rest % plan.axis[a].dilation;
           rest /= plan.axis[a].dilation;

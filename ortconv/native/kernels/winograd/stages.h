@@ -9,7 +9,9 @@ namespace ortconv::kernels::winograd {
 struct Block {
   int64_t group, batch_begin, batch_count;
   int64_t begin[kMaxAxes], count[kMaxAxes];  // tiles of every residue
-  int64_t tiles;                             // all together
+  int64_t row[kMaxAxes];                     // columns from a tile of this axis to the next
+  int64_t columns;                           // all together
+  int64_t multiplied;                        // those that any output needs
 };
 
 template <class T>

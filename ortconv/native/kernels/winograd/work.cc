@@ -39,19 +39,22 @@ Work work_of(const Plan& plan, const ConvProblem& p) {
     src_rows *= of_block * static_cast<double>(f.num_blocks * axis.dilation);
     if (a < last) dst_rows *= static_cast<double>(p.dst_size[a]);
   }
-  const int64_t pieces = ceil_div(plan.ic, std::min(plan.piece, plan.ic)) - 1;
   Work work;
-  for (const Unit& unit : plan.units) {
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const Unit& unit = plan.units[u];
     for (const Family& family : unit.families) {
       const double products = static_cast<double>(family.points * family.num_classes) * columns;
-      work.products += products * ic * oc;
+      const int64_t sum = plan.ic * unit.taps, pieces = ceil_div(sum, std::min(plan.piece, sum)) - 1;
+      work.products += products * ic * oc * static_cast<double>(unit.taps);
       work.pieces += products * oc * static_cast<double>(plan.g * pieces);
       work.results += products * oc * static_cast<double>(plan.g);
     }
+    if (unit.source != u) continue;
     work.source += static_cast<double>(unit.points) * columns * ic;
     work.split += src_rows * ic;
   }
   work.stores = dst_rows * oc * static_cast<double>(plan.g) * (1 + vectors(static_cast<double>(p.dst_size[last])));
+  if (plan.axis[last].step * plan.axis[last].num_classes() > kMaxPhases) work.shuffled = work.stores;
   work.weights = far(ic * oc * static_cast<double>(plan.num_weights), blocks);
   return work;
 }

@@ -13,6 +13,7 @@ struct Work {
   double split = 0;     // pieces of rows of src that are cut into windows
   double results = 0;   // points of the products
   double stores = 0;    // of rows of dst
+  double shuffled = 0;  // of these, with more phases than there are kernels for
   double weights = 0;   // read from beyond L2
 };
 

@@ -30,13 +30,13 @@ class Filtering : public Implementation {
     Work work;
     work.steps = counts.split;
     constexpr double kSeparate = 1.05;  // products of separate windows take longer
-    // What putting aside a piece of a sum takes with AVX2, in products.
-    const double piece = node_.arch.avx512 ? 0 : 3;
+    // What takes longer with AVX2: putting aside a piece of a sum, in products, and shuffling many phases, in stores.
+    const double piece = node_.arch.avx512 ? 0 : 3, shuffle = node_.arch.avx512 ? 0 : 1;
     work.products =
         (counts.products + piece * counts.pieces) * kLanes * (windows_ == winograd::Windows::kSeparate ? kSeparate : 1);
     work.copied = counts.source * kLanes;
     work.added = counts.results * kLanes;
-    work.stored = counts.stores * kLanes;
+    work.stored = (counts.stores + shuffle * counts.shuffled) * kLanes;
     // What reading weights from a slow L3 takes, in multiples of what the table of costs says.
     constexpr double kFromSlowL3 = 3;
     work.far_weights = counts.weights * kLanes * sizeof(float) * (node_.arch.slow_l3 ? kFromSlowL3 : 1);

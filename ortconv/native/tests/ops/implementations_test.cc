@@ -55,8 +55,9 @@ TEST(usual_layers) {
     EXPECT(depthwise == "depthwise" || depthwise == "channel_lanes", depthwise);
     EXPECT(Layer(128, 128, 1, 56, 3, 1, 1).chosen(arch) == "winograd", "k3s1 128>128 56x56");
     EXPECT(Layer(2048, 5, 1, 40, 1, 1, 0).chosen(arch) == "gemm_col2im", "a head of 2048 channels");
-    const std::string strided = Layer(64, 32, 1, 64, 3, 2, 1).chosen(arch);
-    EXPECT(strided == "phases" || strided == "gemm_col2im", "k3s2 64>32 64x64: ", strided);
+    EXPECT(Layer(64, 64, 1, 64, 4, 2, 1).chosen(arch) == "winograd", "k4s2 64>64 64x64, filtered on one axis");
+    const std::string strided = Layer(32, 32, 1, 64, 3, 2, 1).chosen(arch);
+    EXPECT(strided == "phases" || strided == "gemm_col2im", "k3s2 32>32 64x64: ", strided);
   }
 #if defined(__x86_64__) || defined(_M_X64)  // depth_to_space has no other kernels
   EXPECT(Layer(256, 128, 1, 32, 2, 2, 0).chosen(flags(true)) == "depth_to_space", "k2s2 256>128 32x32");
