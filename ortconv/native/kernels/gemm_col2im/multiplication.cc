@@ -201,8 +201,7 @@ bool Multiplication::pays_without_prefetch(const Plan& plan, int64_t row, int64_
   constexpr int64_t kFewChannels = 128, kManyPositions = 64, kFewChannelsOfFar = 64, kLongDepth = 512;
   const int64_t beyond_page = row % kPage;
   const bool pages_apart = row > kLine && std::min(beyond_page, kPage - beyond_page) < kApart;
-  if (plan.rows() > plan.mr && pages_apart) return false;
-  if (plan.rows() > 2 * kPanels * plan.mr && share_few_sets(row, plan.ic)) return false;
+  if (plan.rows() > plan.mr && (pages_apart || share_few_sets(row, plan.ic))) return false;
   int64_t panels = kPanels;
   if (plan.ic * row <= kNear) {  // what a group multiplies of an image
     if (plan.ic <= kFewChannels && positions() >= kManyPositions) return true;
