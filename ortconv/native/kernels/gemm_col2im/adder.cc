@@ -1,6 +1,7 @@
 #include "kernels/gemm_col2im/adder.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/gemm_col2im/add_short.h"
 
@@ -85,6 +86,18 @@ void Adder<In>::add(const Tile& tile, const Cell* products) const {
       for (const Segment* s = lists_.begin(); s != lists_.end(); ++s) add_segments(in, s, s + 1, s->length, sums);
     }
   });
+}
+
+template <class In>
+void Adder<In>::sum(const Tile& tile, const Cell* products) const {
+  if constexpr (std::is_same_v<Cell, float>) {
+    const TileLists& lists = *lists_.of_plan();
+    const int64_t taps = static_cast<int64_t>(lists.rows.size()), channel = tile.row_begin / taps;
+    const int64_t pitch = im2col::pitch_of(geo_.tile_columns);
+    operands_.kernels.sum_parts.run({lists.vectors.data(), static_cast<int64_t>(lists.vectors.size()),
+                                     lists.parts.data(), (tile.row_end - tile.row_begin) / taps, products, taps * pitch,
+                                     sums_ + (channel - part_.channel) * geo_.channel_size, geo_.channel_size});
+  }
 }
 
 #define INSTANTIATE(In) template class Adder<In>;

@@ -21,6 +21,8 @@ class Adder {
   void clear() const { std::fill_n(sums_, part_.channels * geo_.channel_size, Cell()); }
   // Adds the rows of a tile.
   void add(const Tile& tile, const Cell* products) const;
+  // The sums of the channels of a tile, from parts of its rows: see Geometry::sums_parts.
+  void sum(const Tile& tile, const Cell* products) const;
 
  private:
   int64_t j_count(int a) const { return a == 0 ? part_.j_count : geo_.axis[a].j_count; }  // of the part

@@ -26,7 +26,6 @@ void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
   tile_rows = all_depth ? kLeastRows : (plan.arch.slow_l3 ? kTileBytesOfSlow : kTileBytes) / pitch_bytes;
   tile_rows = std::min(std::max(tile_rows / panel_height, int64_t{1}) * panel_height, most_rows);
   if (by_rows) tile_rows = most_rows;
-  transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
   // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
   constexpr int64_t kLeastDepth = 32;
   in_strips = !wide && plan.ic >= kLeastDepth;
@@ -41,8 +40,28 @@ void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
   }
   constexpr int64_t kListBytes = 96 << 10, kShift = sizeof(int64_t), kRow = sizeof(Row), kManyTaps = 8;
   lists_taps_once = plan.taps <= kListBytes / (kRow + (vector_axis + 1) * kShift);
-  has_one_tile = lists_taps_once && !direct && plan.taps >= kManyTaps && num_slabs == 1 && positions() > 0 &&
-                 positions() <= most_columns;
+  has_one_tile = lists_taps_once && !direct && num_slabs == 1 && positions() > 0 && positions() <= most_columns;
+  sums_parts = has_one_tile && may_sum_parts(plan);
+  has_one_tile &= sums_parts || plan.taps >= kManyTaps;
+  if (sums_parts) {
+    // Whole channels, in whole panels where so many fit.
+    constexpr int64_t kMostBytes = 64 << 10;
+    const int64_t least = std::max<int64_t>(1, tile_rows / plan.taps);
+    const int64_t most = std::max(least, kMostBytes / (plan.taps * pitch_bytes));
+    int64_t channels = least;
+    while (channels < most && channels * plan.taps % panel_height != 0) ++channels;
+    tile_rows = std::min(channels, block_channels) * plan.taps;
+  }
+  transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
+}
+
+// Whether sums are better formed vector by vector, each of all its parts, than products added row by row: a short row
+// takes as long as a vector either way, but waits for the one before.
+bool Geometry::may_sum_parts(const Plan& plan) const {
+  constexpr int64_t kLongestRow = 2 * kSumLanes, kMostBytes = 256 << 10, kMostParts = 1 << 14;
+  const int64_t num_parts = 2 * plan.taps * positions() / (axis[vector_axis].x_count * unit);
+  return plan.dtype != DataType::kDouble && sums_row() <= kLongestRow && num_parts <= kMostParts &&
+         plan.taps * im2col::pitch_of(tile_columns) * plan.cell_bytes() <= kMostBytes;
 }
 
 void Geometry::size_sums(const Plan& plan) {

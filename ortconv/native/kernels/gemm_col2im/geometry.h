@@ -22,6 +22,7 @@ struct Geometry : Items {
   int64_t transposed_pitch;           // of a tile whose weights are the B operand
   bool lists_taps_once;               // for every tile
   bool has_one_tile;                  // of positions, in every part, and many taps: it is listed before the run
+  bool sums_parts;                    // of its rows of products, which are short: see TileLists
   bool all_depth;                     // the copy of a tile of src has all src channels
   int64_t src_copies, src_copy_size;  // tiles of src whose copies are kept for the next channels of dst; of one
   bool in_strips;                     // the copy of src is cut into strips, in which channels follow each other
@@ -37,7 +38,12 @@ struct Geometry : Items {
 
   Geometry(const Plan& plan, const ConvProblem& p, int threads);
 
+  // Sums of a row of a slot; vectors of all rows of a channel.
+  int64_t sums_row() const { return axis[vector_axis].j_count * unit; }
+  int64_t num_vectors() const { return slots * slot_size / sums_row() * ceil_div(sums_row(), int64_t{kSumLanes}); }
+
  private:
+  bool may_sum_parts(const Plan& plan) const;
   void size_sums(const Plan& plan);
   void size_tiles(const Plan& plan, const ConvProblem& p);
   void choose_prefetches(const Plan& plan, const ConvProblem& p);

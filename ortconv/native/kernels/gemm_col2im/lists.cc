@@ -109,6 +109,42 @@ TileLists::TileLists(const Plan& plan, const Geometry& geo)
   const Columns columns = columns_of(geo, part);
   const Tile tile{columns.begin, columns.end - columns.begin, 0, plan.rows()};
   list_tile(plan, geo, part, tile, {segments.data(), rows.data(), shifts.data()}, &listed);
+  if (geo.sums_parts) list_parts(geo, part.j_count);
+}
+
+// Tap by tap, so that each vector has its parts in the order of the taps.
+void TileLists::list_parts(const Geometry& geo, int64_t j_count) {
+  const int v = geo.vector_axis;
+  const int64_t row_sums = geo.sums_row(), row_vectors = ceil_div(row_sums, int64_t{kSumLanes});
+  const int64_t pitch = im2col::pitch_of(geo.tile_columns);
+  std::vector<std::vector<SumPart>> of_vector(static_cast<size_t>(geo.num_vectors()));
+  for (size_t tap = 0; tap < rows.size(); ++tap) {
+    const int64_t* tap_shifts = shifts.data() + tap * static_cast<size_t>(v + 1);
+    for (int64_t i = 0; rows[tap].meets != Meets::kNothing && i < listed.num_segments; ++i) {
+      const Segment& s = segments[static_cast<size_t>(i)];
+      bool inside = true;
+      for (int a = 0; a < v; ++a) {
+        const int64_t j = s.at[a] + tap_shifts[a];
+        inside &= j >= 0 && j < (a == 0 ? j_count : geo.axis[a].j_count);
+      }
+      // Of the row of sums.
+      const int64_t first = s.at[v] + tap_shifts[v], end = std::min(first + s.length, row_sums);
+      for (int64_t at = std::max<int64_t>(0, first), next; inside && at < end; at = next) {
+        const int64_t vector = at / kSumLanes, origin = vector * kSumLanes;
+        next = std::min(end, origin + kSumLanes);
+        const int64_t row = (rows[tap].offset + s.offset - first) / row_sums;
+        const int64_t offset = static_cast<int64_t>(tap) * pitch + s.column + origin - first;
+        of_vector[static_cast<size_t>(row * row_vectors + vector)].push_back(
+            {static_cast<int32_t>(offset), static_cast<uint8_t>(at - origin), static_cast<uint8_t>(next - origin)});
+      }
+    }
+  }
+  for (size_t i = 0; i < of_vector.size(); ++i) {
+    const auto row = static_cast<int64_t>(i) / row_vectors, vector = static_cast<int64_t>(i) % row_vectors;
+    vectors.push_back(
+        {static_cast<int32_t>(row * row_sums + vector * kSumLanes), static_cast<int32_t>(of_vector[i].size())});
+    parts.insert(parts.end(), of_vector[i].begin(), of_vector[i].end());
+  }
 }
 
 std::shared_ptr<const TileLists> Plan::lists(const Geometry& geometry) const {

@@ -10,6 +10,7 @@
 #include "kernels/gemm_col2im/geometry.h"
 #include "kernels/gemm_col2im/item.h"
 #include "kernels/gemm_col2im/tiles.h"
+#include "kernels/sum_parts/sum_parts.h"
 
 namespace ortconv::kernels::gemm_col2im {
 
@@ -53,9 +54,15 @@ struct TileLists {
   std::vector<Segment> segments;
   std::vector<Row> rows;
   std::vector<int64_t> shifts;
+  // Of a channel: its vectors of sums, row by row, and the parts of rows of products that add up to these.
+  std::vector<SumVector> vectors;
+  std::vector<SumPart> parts;
 
   TileLists(const Plan& plan, const Geometry& geometry);
   static Key key_of(const Geometry& geometry);
+
+ private:
+  void list_parts(const Geometry& geometry, int64_t j_count);
 };
 
 // The lists of the tiles of a part, one tile after the other: those of the plan, if it has any, or of a slice.
@@ -63,7 +70,7 @@ class PartLists {
  public:
   PartLists(const Plan& plan, const Geometry& geometry, const Part& part, const TileLists* of_plan,
             const ListRoom& room, Listed* of_slice)
-      : plan_(plan), geo_(geometry), part_(part), room_(room), listed_(*of_slice) {
+      : plan_(plan), geo_(geometry), part_(part), of_plan_(of_plan), room_(room), listed_(*of_slice) {
     use(room_);
     if (of_plan != nullptr) {
       segments_ = of_plan->segments.data(), rows_ = of_plan->rows.data(), shifts_ = of_plan->shifts.data();
@@ -78,6 +85,8 @@ class PartLists {
     return listed_.any_meets;
   }
 
+  // Of the plan; null where the tiles of a part differ.
+  const TileLists* of_plan() const { return of_plan_; }
   const Segment* begin() const { return segments_; }
   const Segment* end() const { return segments_ + listed_.num_segments; }
   int64_t even_length() const { return listed_.even_length; }
@@ -111,6 +120,7 @@ class PartLists {
   const Plan& plan_;
   const Geometry& geo_;
   const Part& part_;
+  const TileLists* const of_plan_;
   const ListRoom room_;
   Listed& listed_;
   const Segment* segments_;

@@ -36,6 +36,11 @@ class Worker {
   int64_t row_begin() const { return part_.channel * plan_.taps; }
   int64_t row_end() const { return (part_.channel + part_.channels) * plan_.taps; }
   Cell* shared_products(const SharedPart& shared, const Tile& tile) const;
+  // Whether add() writes every sum, and adds to none.
+  bool writes_sums() const { return geo_.sums_parts && lists_.of_plan()->listed.any_meets; }
+  void add(const Tile& tile, const Cell* products) const {
+    geo_.sums_parts ? adder_.sum(tile, products) : adder_.add(tile, products);
+  }
   template <class Fn>
   void for_each_tile(int64_t begin, int64_t end, int64_t row_begin, int64_t row_end, Fn fn);
 
@@ -72,7 +77,7 @@ void Worker<In>::for_each_tile(int64_t begin, int64_t end, int64_t row_begin, in
     tile.columns = std::min(columns_.origin + (index + 1) * geo_.most_columns, end) - tile.begin;
     for (tile.row_begin = row_begin; tile.row_begin < row_end; tile.row_begin = tile.row_end) {
       const int64_t panel = tile.row_begin / geo_.panel_height * geo_.panel_height;
-      tile.row_end = std::min(panel + geo_.tile_rows, row_end);
+      tile.row_end = std::min((geo_.sums_parts ? tile.row_begin : panel) + geo_.tile_rows, row_end);
       if (lists_.list(tile)) fn(tile);
     }
   }
@@ -80,10 +85,10 @@ void Worker<In>::for_each_tile(int64_t begin, int64_t end, int64_t row_begin, in
 
 template <class In>
 void Worker<In>::add_all() {
-  if (!geo_.direct) adder_.clear();
+  if (!geo_.direct && !writes_sums()) adder_.clear();
   for_each_tile(columns_.begin, columns_.end, row_begin(), row_end(), [&](const Tile& tile) {
     const Cell* products = multiplier_.multiply(tile);
-    if (!geo_.direct) adder_.add(tile, products);
+    if (!geo_.direct) add(tile, products);
   });
 }
 
@@ -113,9 +118,9 @@ void Worker<In>::multiply_range(int64_t range, const SharedPart& shared) {
 template <class In>
 void Worker<In>::add_shared(const SharedPart& shared) {
   if (geo_.direct) return;
-  adder_.clear();
+  if (!writes_sums()) adder_.clear();
   for_each_tile(columns_.begin, columns_.end, row_begin(), row_end(),
-                [&](const Tile& tile) { adder_.add(tile, shared_products(shared, tile)); });
+                [&](const Tile& tile) { add(tile, shared_products(shared, tile)); });
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/pieces.h"
 #include "kernels/interleave/interleave.h"
+#include "kernels/sum_parts/sum_parts.h"
 #include "kernels/to_float/to_float.h"
 #include "kernels/transpose/transpose.h"
 #include "kernels/write_lines/write_lines.h"
@@ -72,6 +73,7 @@ struct Kernels {
   const TransposeKernel& transpose;
   const ToFloatKernel& widen;
   const AddRowsKernel& add_rows;
+  const SumPartsKernel& sum_parts;
   const EpilogueKernel& activate;
   const WriteLinesKernel& write_lines;
 
@@ -83,6 +85,7 @@ struct Kernels {
         transpose(get_transpose_kernel(arch)),
         widen(get_to_float_kernel(arch)),
         add_rows(get_add_rows_kernel(arch)),
+        sum_parts(get_sum_parts_kernel(arch)),
         activate(get_epilogue_kernel(arch)),
         write_lines(get_write_lines_kernel(arch)) {}
 

@@ -53,12 +53,18 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     // All of a src of 16 bits may be widened before, which takes less time for a number than a copy.
     constexpr double kWidened = 0.3;
     if (size_of(sizes().dtype) < sizeof(float) && !geo.narrow) work.copied += kWidened * src_count(p);
-    work.added = geo.direct ? 0 : groups * images * reaching * rows * positions;
-    // A row takes as long as some of its runs, and so does a line that is stored. A short run takes less than a step.
-    constexpr double kShort = 16, kShortRun = 0.7;
+    work.added = geo.direct || geo.sums_parts ? 0 : groups * images * reaching * rows * positions;
+    // A row takes as long as some of its runs, and so does a line that is stored. A short run takes less than a step,
+    // and a vector or part of sums still less.
+    constexpr double kShort = 16, kShortRun = 0.7, kPart = 0.6;
     const double run = positions <= kShort * runs ? kShortRun : 1;
-    work.steps = (geo.in_steps ? stored_steps(geo, p) : stored_lines(geo, p)) +
-                 (geo.direct ? 0 : groups * images * rows * (reaching * run * runs + 3 * tiles));
+    work.steps = geo.in_steps ? stored_steps(geo, p) : stored_lines(geo, p);
+    if (geo.sums_parts) {
+      const double parts = reaching * rows * runs * std::ceil(positions / runs / kernels::kSumLanes);
+      work.steps += kPart * groups * images * (parts + static_cast<double>(sizes().oc * geo.num_vectors()));
+    } else if (!geo.direct) {
+      work.steps += groups * images * rows * (reaching * run * runs + 3 * tiles);
+    }
     // What no tap reaches is filled.
     constexpr double kFilled = 0.15;
     double reached = groups * images * static_cast<double>(sizes().oc * geo.slots);
