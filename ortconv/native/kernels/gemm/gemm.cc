@@ -9,16 +9,16 @@ namespace ortconv::kernels {
   void name(const GemmArgs&);                      \
   void name(const BasicGemmArgs<float, Float16>&); \
   void name(const BasicGemmArgs<float, Bfloat16>&);
-#define GEMM_KERNEL_WIDENS_AND_COPIES GEMM_KERNEL_WIDENS
+#define GEMM_KERNEL_WIDENS_AND_STRIPS GEMM_KERNEL_WIDENS
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
 #undef GEMM_KERNEL_WIDENS
-#undef GEMM_KERNEL_WIDENS_AND_COPIES
+#undef GEMM_KERNEL_WIDENS_AND_STRIPS
 #define GEMM_KERNEL(flag, name, mr) void name(const BasicGemmArgs<double>&);
-#define GEMM_KERNEL_COPIES GEMM_KERNEL
+#define GEMM_KERNEL_STRIPS GEMM_KERNEL
 #include "kernels/gemm/kernels_f64.inc"
 #undef GEMM_KERNEL
-#undef GEMM_KERNEL_COPIES
+#undef GEMM_KERNEL_STRIPS
 #define GEMM_KERNEL(flag, name, mr) void name(const BasicGemmArgs<BfloatPair>&);
 #include "kernels/gemm/kernels_pairs.inc"
 #undef GEMM_KERNEL
@@ -34,25 +34,25 @@ const GemmKernel& get_gemm_kernel([[maybe_unused]] const ArchFlags& arch) {
 #define GEMM_KERNEL_WIDENS(flag, name, mr)         \
   DEFINE_KERNEL(float, name, mr, name, name, name) \
   if (flag) return k_##name;
-#define GEMM_KERNEL_WIDENS_AND_COPIES(flag, name, mr)    \
+#define GEMM_KERNEL_WIDENS_AND_STRIPS(flag, name, mr)    \
   DEFINE_KERNEL(float, name, mr, name, name, name, true) \
   if (flag) return k_##name;
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL
 #undef GEMM_KERNEL_WIDENS
-#undef GEMM_KERNEL_WIDENS_AND_COPIES
+#undef GEMM_KERNEL_WIDENS_AND_STRIPS
 }
 
 const BasicGemmKernel<double>& get_gemm_f64_kernel([[maybe_unused]] const ArchFlags& arch) {
 #define GEMM_KERNEL(flag, name, mr)     \
   DEFINE_KERNEL(double, name, mr, name) \
   if (flag) return k_##name;
-#define GEMM_KERNEL_COPIES(flag, name, mr)                      \
+#define GEMM_KERNEL_STRIPS(flag, name, mr)                      \
   DEFINE_KERNEL(double, name, mr, name, nullptr, nullptr, true) \
   if (flag) return k_##name;
 #include "kernels/gemm/kernels_f64.inc"
 #undef GEMM_KERNEL
-#undef GEMM_KERNEL_COPIES
+#undef GEMM_KERNEL_STRIPS
 }
 
 const BasicGemmKernel<BfloatPair>* get_gemm_pairs_kernel([[maybe_unused]] const ArchFlags& arch) {

@@ -42,9 +42,12 @@ struct BasicGemmArgs {
   bool far_a = false, far_b = false;
   const void* next = nullptr;
   int64_t lda = rows;
-  // Where the columns of a far B of one tap are copied to as they are read, [k][cols], cols in whole multiples of
-  // kGemmColumns; or null. For kernels that say that they copy.
+  // For kernels that take strips, of B of one tap. Strips are kGemmColumns columns whose rows follow each other.
+  // copy_of_b: where the strips of a far B are copied to as it is read, cols in whole multiples of kGemmColumns; or
+  // null. strip_step: from the beginning of a strip of the copy to that of the next one; without a copy B lies in such
+  // strips, and ldb is kGemmColumns. Or zero.
   T* copy_of_b = nullptr;
+  int64_t strip_step = 0;
 };
 template <class T, class B = T>
 using BasicGemmFn = void (*)(const BasicGemmArgs<T, B>&);
@@ -59,7 +62,7 @@ struct BasicGemmKernel {
   BasicGemmFn<T> run;
   BasicGemmFn<T, Float16> run_f16 = nullptr;
   BasicGemmFn<T, Bfloat16> run_bf16 = nullptr;
-  bool copies_b = false;  // whether it writes copy_of_b
+  bool takes_strips = false;  // whether it reads them, and writes copy_of_b
 
   // The function for such a B; null where there is none.
   template <class B>

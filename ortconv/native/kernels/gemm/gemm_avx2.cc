@@ -23,12 +23,19 @@ constexpr int kTilesAhead = 3;
 // What is likely in no cache; such a B may be copied as it is read.
 enum class Far { kNone, kA, kB, kCopiedB };
 
+// Where a column is, in strips if there are any.
+template <class T, class B>
+int64_t place_of(const BasicGemmArgs<T, B>& g, int64_t n) {
+  return g.strip_step == 0 ? n : n / kGemmColumns * g.strip_step + n % kGemmColumns;
+}
+
 // The rows of B that a sum multiplies, of a single tap.
 template <class T, class B, Far kWhich>
 class OneTap {
  public:
   static constexpr Far kFar = kWhich;
-  OneTap(const BasicGemmArgs<T, B>& g, int64_t n0) : row_(g.b + *g.tap_offset + n0), ldb_(g.ldb) {}
+  OneTap(const BasicGemmArgs<T, B>& g, int64_t n0)
+      : row_(g.b + *g.tap_offset + (kWhich == Far::kCopiedB ? n0 : place_of(g, n0))), ldb_(g.ldb) {}
 
   // Begins a run of evenly spaced rows and returns its length, at most `most`.
   int64_t begin(int64_t most) { return most; }
@@ -114,7 +121,7 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0) {
   };
   constexpr bool kCopies = Rows::kFar == Far::kCopiedB, kFarB = kCopies || Rows::kFar == Far::kB;
   const T* a = g.a;
-  [[maybe_unused]] T* copy = kCopies ? g.copy_of_b + n0 : nullptr;
+  [[maybe_unused]] T* copy = kCopies ? g.copy_of_b + place_of(g, n0) : nullptr;
   Rows rows(g, n0);
   alignas(32) Sum<T> sums[R][V * kLanes<T>];  // of the pieces before the present one
   Vector acc[R][V];
@@ -165,7 +172,7 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0) {
             for (int v = 0; v < V; ++v) acc[r][v] = avx2::multiply_add(ar, bv[v], acc[r][v]);
           }
         }
-        if constexpr (kCopies) copy += g.cols;
+        if constexpr (kCopies) copy += kGemmColumns;
       }
     }
     if (done > 0) {
@@ -212,6 +219,10 @@ void columns(const BasicGemmArgs<T, B>& g) {
   constexpr int kMost = R <= 1 ? 8 : R <= 3 ? 4 : 2;
   static constexpr auto kTail = tiles<R, Rows, T, B>(std::make_integer_sequence<int, kMost>());
   int64_t n = 0;
+  if (g.strip_step != 0) {
+    constexpr int kOfStrip = std::min<int>(kMost, kGemmColumns / kLanes<T>);
+    for (; n + kOfStrip * kLanes<T> <= g.cols; n += kOfStrip * kLanes<T>) tile<R, kOfStrip, false, Rows>(g, n);
+  }
   for (; n + kMost * kLanes<T> <= g.cols; n += kMost * kLanes<T>) tile<R, kMost, false, Rows>(g, n);
   if (n < g.cols) kTail[static_cast<size_t>((g.cols - n - 1) / kLanes<T>)](g, n);
 }

@@ -29,7 +29,7 @@ void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
   // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
   constexpr int64_t kLeastDepth = 32;
   in_strips = !wide && plan.ic >= kLeastDepth;
-  copied_by_gemm = in_strips && plan.copies_b && dense && p.src_c != 1 && (!narrow || plan.widens);
+  copied_by_gemm = in_strips && plan.takes_strips && dense && p.src_c != 1 && (!narrow || plan.widens);
   strip = plan.arch.avx512 && plan.dtype != DataType::kDouble ? 2 * kGemmColumns : kGemmColumns;
   src_copy_size = (all_depth ? plan.ic : depth) * im2col::pitch_of(tile_columns);
   src_copies = 1;

@@ -158,7 +158,7 @@ bool Multiplication::cuts_vectors(const Plan& plan) const {
 void Multiplication::choose_columns_of_copy(const Plan& plan) {
   constexpr int64_t kLeast = kColumns * 3 / 2, kMost = kColumns * 2;
   const int64_t near = kNearSrc / (plan.ic * kFloat);
-  if (plan.copies_b && dense) choose_columns(std::clamp(near, kLeast, kMost) * kFloat / plan.cell_bytes());
+  if (plan.takes_strips && dense) choose_columns(std::clamp(near, kLeast, kMost) * kFloat / plan.cell_bytes());
 }
 
 void Multiplication::choose_columns_in_place(const Plan& plan) {

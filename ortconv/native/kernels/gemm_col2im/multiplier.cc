@@ -249,22 +249,29 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
       multiply_columns(args);
       continue;
     }
-    Cell* strip[kMaxRows];
-    args.c = strip;
-    for (int64_t column = 0; column < tile.columns; column += geo_.strip) {
-      const int64_t columns = std::min(geo_.strip, tile.columns - column);
-      args.cols = align_up(columns, granule), args.ldb = whole_vectors(columns);
+    // Strip by strip, but the GEMM may take all strips at once. From `column` on:
+    Cell* out[kMaxRows];
+    const auto multiply_copy = [&](int64_t column, int64_t columns) {
+      args.cols = align_up(columns, granule), args.ldb = whole_vectors(std::min(columns, geo_.strip));
       args.b = source.copied + column * source.depth + k * args.ldb;
-      for (int64_t r = 0; r < rows; ++r) strip[r] = c[r] + column;
-      if (is_first && source.to_write != nullptr && columns == geo_.strip) {
-        BasicGemmArgs<Cell, In> copying =
-            of_src(source.in + k * problem_.src_c + column, problem_.src_c, columns, strip);
-        copying.copy_of_b = source.to_write + (args.b - source.copied);
-        multiply_columns(copying);
-        continue;
-      }
+      args.c = out;
+      for (int64_t r = 0; r < rows; ++r) out[r] = c[r] + column;
       multiply_columns(args);
+    };
+    if (!plan_.takes_strips) {
+      for (int64_t column = 0; column < tile.columns; column += geo_.strip) {
+        multiply_copy(column, std::min(geo_.strip, tile.columns - column));
+      }
+      continue;
     }
+    args.strip_step = source.depth * kGemmColumns;
+    const int64_t whole = is_first && source.to_write != nullptr ? tile.columns / kGemmColumns * kGemmColumns : 0;
+    if (whole > 0) {
+      BasicGemmArgs<Cell, In> copying = of_src(source.in + k * problem_.src_c, problem_.src_c, whole, c);
+      copying.copy_of_b = source.to_write + k * kGemmColumns, copying.strip_step = args.strip_step;
+      multiply_columns(copying);
+    }
+    if (whole < tile.columns) multiply_copy(whole, tile.columns - whole);
   }
 }
 
@@ -290,7 +297,7 @@ void Multiplier<In>::multiply_columns(const BasicGemmArgs<Cell, B>& all) const {
   }
   Cell* const* out = args.c;
   args.cols = rest_columns;
-  args.b += whole;
+  args.b += args.strip_step == 0 ? whole : whole / kGemmColumns * args.strip_step;
   args.c = c;
   run(args);
   for (int64_t r = 0; r < args.rows; ++r) std::copy_n(rest[r], rest_columns, out[r] + whole);

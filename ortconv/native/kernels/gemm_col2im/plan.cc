@@ -71,7 +71,7 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
   const GemmKernel& gemm = get_gemm_kernel(arch);
   const BasicGemmKernel<double>& gemm_f64 = get_gemm_f64_kernel(arch);
   mr = dtype == DataType::kDouble ? gemm_f64.mr : gemm.mr;
-  copies_b = dtype == DataType::kDouble ? gemm_f64.copies_b : gemm.copies_b;
+  takes_strips = dtype == DataType::kDouble ? gemm_f64.takes_strips : gemm.takes_strips;
   height = even_height(rows(), mr);
   widens = (dtype == DataType::kFloat16 && gemm.of<Float16>() != nullptr) ||
            (dtype == DataType::kBfloat16 && gemm.of<Bfloat16>() != nullptr);

@@ -26,11 +26,11 @@ struct Plan {
   ArchFlags arch;
   int64_t g, ic, oc;  // channels per group of channels
   int64_t taps;
-  int64_t mr;      // most rows of one call of the GEMM
-  int64_t height;  // rows of a panel; the last one of a group may have fewer
-  bool widens;     // the GEMM takes a B of the 16 bits that src and weights have
-  bool copies_b;   // the GEMM copies B as it reads it, where it is to
-  Buffer packed;   // panels; empty when the weights are not constant
+  int64_t mr;         // most rows of one call of the GEMM
+  int64_t height;     // rows of a panel; the last one of a group may have fewer
+  bool widens;        // the GEMM takes a B of the 16 bits that src and weights have
+  bool takes_strips;  // the GEMM takes strips of B, which it may copy as it reads B
+  Buffer packed;      // panels; empty when the weights are not constant
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);
 

@@ -125,9 +125,9 @@ void check_pieces(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, 
   }
 }
 
-// A GEMM that copies B gives the sums of one that does not, and the columns of B next to each other, widened.
+// A GEMM that copies B gives the sums of one that does not, and the strips of B, widened; and the same sums of these.
 template <class B, class T>
-void check_copy(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, bool accumulate) {
+void check_strips(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, bool accumulate) {
   if (kernel.template of<B>() == nullptr) return;
   constexpr int64_t kDepth = 33, kPiece = 7, kBeyond = 5;
   const int64_t ldb = cols + kBeyond, no_offset = 0;
@@ -135,10 +135,12 @@ void check_copy(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, bo
   const std::vector<T> a = random_operands<T>(random, kDepth * rows);
   const std::vector<B> b = random_operands<B>(random, kDepth * ldb);
   std::vector<Sum<T>> sums = random_operands<Sum<T>>(random, rows * cols), c = sums;
-  std::vector<T> copy(kDepth * cols + 1), expected(copy);
+  constexpr int64_t kStrip = (kDepth + 2) * kGemmColumns;
+  std::vector<T> copy(cols / kGemmColumns * kStrip), expected(copy);
   for (int64_t k = 0; k < kDepth; ++k) {
-    std::transform(b.data() + k * ldb, b.data() + k * ldb + cols, expected.data() + k * cols,
-                   [](B number) { return widen(number); });
+    for (int64_t n = 0; n < cols; ++n) {
+      expected[n / kGemmColumns * kStrip + k * kGemmColumns + n % kGemmColumns] = widen(b[k * ldb + n]);
+    }
   }
   std::vector<Sum<T>*> c_rows, sum_rows;
   for (int64_t r = 0; r < rows; ++r) {
@@ -148,13 +150,30 @@ void check_copy(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, bo
   BasicGemmArgs<T, B> args{rows,   cols,      1, kDepth, a.data(), b.data(), &no_offset, ldb, sum_rows.data(),
                            kPiece, accumulate};
   kernel.template of<B>()(args);
-  args.c = c_rows.data(), args.copy_of_b = copy.data();
+  const std::vector<Sum<T>> before = c;
+  args.c = c_rows.data(), args.copy_of_b = copy.data(), args.strip_step = kStrip;
   kernel.template of<B>()(args);
+  const bool same_with_copy = c == sums;
+  c = before;
+  // Of fewer columns than the strips have, too.
+  for (const int64_t some : {cols - 9, cols}) {
+    BasicGemmArgs<T> strips{rows,         some,          1,      kDepth,    a.data(), copy.data(), &no_offset,
+                            kGemmColumns, c_rows.data(), kPiece, accumulate};
+    strips.strip_step = kStrip;
+    if (some < cols && accumulate) continue;
+    kernel.run(strips);
+    for (int64_t r = 0; some < cols && r < rows; ++r) {
+      if (!std::equal(c_rows[r], c_rows[r] + some, sum_rows[r]))
+        ++failures, std::printf("FAIL %s: some\n", kernel.name);
+    }
+  }
   ++checked;
-  if (c != sums || copy != expected) {
+  if (c != sums || copy != expected || !same_with_copy) {
     ++failures;
     std::printf("FAIL %s rows %ld cols %ld: %s\n", kernel.name, static_cast<long>(rows), static_cast<long>(cols),
-                c != sums ? "other sums with a copy" : "another copy");
+                !same_with_copy    ? "other sums with a copy"
+                : copy != expected ? "another copy"
+                                   : "other sums of strips");
   }
 }
 
@@ -177,11 +196,11 @@ void check_all(const BasicGemmKernel<T>& kernel) {
       for (const bool accumulate : {false, true}) {
         check_pieces(kernel, rows, cols, accumulate);
         if constexpr (!std::is_same_v<T, BfloatPair>) {
-          if (!kernel.copies_b) continue;
-          check_copy<T>(kernel, rows, cols, accumulate);
+          if (!kernel.takes_strips) continue;
+          check_strips<T>(kernel, rows, cols, accumulate);
           if constexpr (std::is_same_v<T, float>) {
-            check_copy<Float16>(kernel, rows, cols, accumulate);
-            check_copy<Bfloat16>(kernel, rows, cols, accumulate);
+            check_strips<Float16>(kernel, rows, cols, accumulate);
+            check_strips<Bfloat16>(kernel, rows, cols, accumulate);
           }
         }
       }
