@@ -247,7 +247,12 @@ void Multiplication::choose_depth(const Plan& plan, const ConvProblem& p) {
   constexpr int64_t kDepthInPlace = 64, kShallow = 40;
   const bool few = reads_in_place && !wide && plan.ic > kShallow &&
                    plan.ic * product_of(p.src_size, p.ndims) * plan.cell_bytes() > kDeepTile;
-  depth = even_piece(plan.ic, long_calls ? kMostDepth : few ? kDepthInPlace : im2col::kMostDepth);
+  // Many positions of src as the A operand lie in so many cache lines that those of fewer channels stay in L1, which
+  // AVX2 has no time to read again.
+  constexpr int64_t kDepthOfWide = 128, kManyWide = 32;
+  const bool many = wide && positions() > kManyWide && !plan.arch.avx512;
+  const int64_t most = long_calls ? kMostDepth : few ? kDepthInPlace : many ? kDepthOfWide : im2col::kMostDepth;
+  depth = even_piece(plan.ic, most);
   const bool short_sums = has_short_sums(p);
   if (short_sums) depth = std::min(depth, pieces_of_short_sum(plan.ic).call);
   piece = short_sums ? best_piece(depth) : piece_of_channels(plan.ic, depth);
