@@ -41,7 +41,7 @@ void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
   constexpr int64_t kListBytes = 96 << 10, kShift = sizeof(int64_t), kRow = sizeof(Row), kManyTaps = 8;
   lists_taps_once = plan.taps <= kListBytes / (kRow + (vector_axis + 1) * kShift);
   has_one_tile = lists_taps_once && !direct && num_slabs == 1 && positions() > 0 && positions() <= most_columns;
-  sums_parts = has_one_tile && may_sum_parts(plan);
+  sums_parts = has_one_tile && may_sum_parts(plan, p);
   has_one_tile &= sums_parts || plan.taps >= kManyTaps;
   if (sums_parts) {
     // Whole channels, in whole panels where so many fit.
@@ -56,11 +56,15 @@ void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
 }
 
 // Whether sums are better formed vector by vector, each of all its parts, than products added row by row: a short row
-// takes as long as a vector either way, but waits for the one before.
-bool Geometry::may_sum_parts(const Plan& plan) const {
+// takes as long as a vector either way, but waits for the one before. Where most vectors have no two parts nothing
+// waits.
+bool Geometry::may_sum_parts(const Plan& plan, const ConvProblem& p) const {
   constexpr int64_t kLongestRow = 2 * kSumLanes, kMostBytes = 256 << 10, kMostParts = 1 << 14;
-  const int64_t num_parts = 2 * plan.taps * positions() / (axis[vector_axis].x_count * unit);
-  return plan.dtype != DataType::kDouble && sums_row() <= kLongestRow && num_parts <= kMostParts &&
+  if (plan.dtype == DataType::kDouble || sums_row() > kLongestRow) return false;
+  const int64_t row = axis[vector_axis].x_count * unit;
+  int64_t parts = positions() / row * ceil_div(row, int64_t{kSumLanes});
+  for (int a = 0; a < p.ndims; ++a) parts *= reaching_taps(p, a);
+  return 4 * parts >= 5 * num_vectors() && parts <= kMostParts &&
          plan.taps * im2col::pitch_of(tile_columns) * plan.cell_bytes() <= kMostBytes;
 }
 

@@ -40,10 +40,10 @@ struct Geometry : Items {
 
   // Sums of a row of a slot; vectors of all rows of a channel.
   int64_t sums_row() const { return axis[vector_axis].j_count * unit; }
-  int64_t num_vectors() const { return slots * slot_size / sums_row() * ceil_div(sums_row(), int64_t{kSumLanes}); }
+  int64_t num_vectors() const { return slots * slab * inner_j / sums_row() * ceil_div(sums_row(), int64_t{kSumLanes}); }
 
  private:
-  bool may_sum_parts(const Plan& plan) const;
+  bool may_sum_parts(const Plan& plan, const ConvProblem& p) const;
   void size_sums(const Plan& plan);
   void size_tiles(const Plan& plan, const ConvProblem& p);
   void choose_prefetches(const Plan& plan, const ConvProblem& p);
