@@ -18,12 +18,11 @@ Geometry::Geometry(const Plan& plan, const ConvProblem& p, int threads) : Items(
 }
 
 void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
-  // Of products of rows that read the same copy of some channels: more where copying takes longer, from a slow L3.
-  constexpr int64_t kTileBytes = 128 << 10, kTileBytesOfSlow = 256 << 10;
+  constexpr int64_t kTileBytes = 256 << 10;  // of products of rows that read the same copy of some channels
   const int64_t pitch_bytes = im2col::pitch_of(tile_columns) * plan.cell_bytes();
   all_depth = dots || plan.ic * pitch_bytes <= kDeepTile;
   const int64_t most_rows = block_channels * plan.taps + panel_height;
-  tile_rows = all_depth ? kLeastRows : (plan.arch.slow_l3 ? kTileBytesOfSlow : kTileBytes) / pitch_bytes;
+  tile_rows = all_depth ? kLeastRows : kTileBytes / pitch_bytes;
   tile_rows = std::min(std::max(tile_rows / panel_height, int64_t{1}) * panel_height, most_rows);
   if (by_rows) tile_rows = most_rows;
   // The GEMM reads a strip from its beginning to its end, which is what caches are fast at.
