@@ -54,12 +54,12 @@ void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
   transposed_pitch = im2col::pitch_of(tile_rows + panel_height);
 }
 
-// Whether sums are better formed vector by vector, each of all its parts, than products added row by row: a short row
-// takes as long as a vector either way, but waits for the one before. Where most vectors have no two parts nothing
-// waits.
+// Whether sums are better formed vector by vector, each of all its parts, than products added row by row: these load
+// and store each sum several times, and short rows wait for the one before. Where most vectors have no two parts
+// nothing waits.
 bool Geometry::may_sum_parts(const Plan& plan, const ConvProblem& p) const {
-  constexpr int64_t kLongestRow = 2 * kSumLanes, kMostBytes = 256 << 10, kMostParts = 1 << 14;
-  if (plan.dtype == DataType::kDouble || sums_row() > kLongestRow) return false;
+  constexpr int64_t kMostBytes = 256 << 10, kMostParts = 1 << 14;
+  if (plan.dtype == DataType::kDouble) return false;
   const int64_t row = axis[vector_axis].x_count * unit;
   int64_t parts = positions() / row * ceil_div(row, int64_t{kSumLanes});
   for (int a = 0; a < p.ndims; ++a) parts *= reaching_taps(p, a);

@@ -22,7 +22,7 @@ struct Geometry : Items {
   int64_t transposed_pitch;           // of a tile whose weights are the B operand
   bool lists_taps_once;               // for every tile
   bool has_one_tile;                  // of positions, in every part, and many taps: it is listed before the run
-  bool sums_parts;                    // of its rows of products, which are short: see TileLists
+  bool sums_parts;                    // of its rows of products: see TileLists
   bool all_depth;                     // the copy of a tile of src has all src channels
   int64_t src_copies, src_copy_size;  // tiles of src whose copies are kept for the next channels of dst; of one
   bool in_strips;                     // the copy of src is cut into strips, in which channels follow each other

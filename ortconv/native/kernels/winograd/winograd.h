@@ -4,7 +4,8 @@
 // Where a class of outputs (see kernels/conv/plan.h) has two or three taps on an axis, windows of four inputs give
 // three or two outputs with four products instead of six. The filters nest over the axes: 2.25 times fewer products in
 // two dimensions. In between stand, for every point of the window, a GEMM of the transformed weights and the
-// transformed src.
+// transformed src. Each nested filter makes the error larger: where it would be too large, the first axes are left
+// unfiltered, and the GEMM sums their taps.
 //
 // The result is not what a sum of products gives bit by bit: sums of neighbours are formed and taken apart again. The
 // error is bounded by what the largest elements of a window allow, and each finite src and weight has to be of moderate
