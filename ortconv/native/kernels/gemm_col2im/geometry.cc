@@ -56,9 +56,9 @@ void Geometry::size_tiles(const Plan& plan, const ConvProblem& p) {
 
 // Whether sums are better formed vector by vector, each of all its parts, than products added row by row: these load
 // and store each sum several times, and short rows wait for the one before. Where most vectors have no two parts
-// nothing waits.
+// nothing waits; and parts, unlike rows, are not read one after the other: they are to stay near L1.
 bool Geometry::may_sum_parts(const Plan& plan, const ConvProblem& p) const {
-  constexpr int64_t kMostBytes = 256 << 10, kMostParts = 1 << 14;
+  constexpr int64_t kMostBytes = 48 << 10, kMostParts = 1 << 14;
   if (plan.dtype == DataType::kDouble) return false;
   const int64_t row = axis[vector_axis].x_count * unit;
   int64_t parts = positions() / row * ceil_div(row, int64_t{kSumLanes});
