@@ -88,7 +88,7 @@ bool list_tile(const Plan& plan, const Geometry& geo, const Part& part, const Ti
 }
 
 TileLists::Key TileLists::key_of(const Geometry& geo) {
-  Key key{geo.ndims, geo.vector_axis, geo.slot_size};
+  Key key{geo.ndims, geo.vector_axis, geo.slot_size, im2col::pitch_of(geo.tile_columns), int64_t{geo.sums_parts}};
   size_t i = kCommon;
   for (int a = 0; a < geo.ndims; ++a) {
     const Axis& axis = geo.axis[a];

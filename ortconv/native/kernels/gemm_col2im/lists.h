@@ -47,7 +47,7 @@ bool list_tile(const Plan& plan, const Geometry& geometry, const Part& part, con
 // What is listed of the only tile that every part has.
 struct TileLists {
   // All that it depends on. What a plan has for every problem is left out.
-  static constexpr size_t kCommon = 3, kOfAxis = 7;
+  static constexpr size_t kCommon = 5, kOfAxis = 7;
   using Key = std::array<int64_t, kCommon + kOfAxis * kMaxAxes>;
   Key key;
   Listed listed;

@@ -164,7 +164,7 @@ void check_strips(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, 
     kernel.run(strips);
     for (int64_t r = 0; some < cols && r < rows; ++r) {
       if (!std::equal(c_rows[r], c_rows[r] + some, sum_rows[r]))
-        ++failures, std::printf("FAIL %s: some\n", kernel.name);
+        ++failures, std::printf("FAIL %s: other sums of some columns\n", kernel.name);
     }
   }
   ++checked;
