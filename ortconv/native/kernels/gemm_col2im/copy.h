@@ -64,8 +64,8 @@ void SrcCopy<In>::rows(const Tile& tile, int64_t channel, int64_t depth, int64_t
     }
     for (int64_t k = 0; k < depth; ++k) kernels.load(in + k * src_c, in_step, length, to + k * pitch);
   };
-  if (const int64_t zeros = im2col::whole_vectors(tile.columns) - tile.columns; zeros > 0) {
-    for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + tile.columns, zeros, Cell());
+  if (const int64_t whole = im2col::whole_vectors(tile.columns); whole > tile.columns) {
+    for (int64_t k = 0; k < depth; ++k) std::fill_n(out + k * pitch + whole - kGemmColumns, kGemmColumns, Cell());
   }
   const In* first = src + channel * src_c;
   if (geo.dense && src_c != 1) {

@@ -27,7 +27,7 @@ bool share_few_sets(int64_t row, int64_t count) {
 
 // Whether the GEMM better widens src for every panel again than copies it for the first one.
 bool has_few_to_widen(const Plan& plan) {
-  constexpr int64_t kFewOfAvx2 = 2;
+  constexpr int64_t kFewOfAvx2 = 3;
   return plan.arch.avx512 ? has_few_panels(plan) : plan.rows() <= kFewOfAvx2 * plan.mr;
 }
 

@@ -1,7 +1,5 @@
 #include <immintrin.h>
 
-#include <cstring>
-
 #include "kernels/to_float/to_float.h"
 #include "kernels/vector_avx2.h"
 
@@ -12,15 +10,13 @@ constexpr int64_t kLanes = 8;
 
 template <class T>
 void widen(const T* src, int64_t n, float* dst) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    _mm256_storeu_ps(dst + i, avx2::widened(T(), _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + i))));
+  if (n >= kLanes) {
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) avx2::store(dst + i, avx2::load_widened(src + i));
+    if (i < n) avx2::store(dst + n - kLanes, avx2::load_widened(src + n - kLanes));  // some of them once more
+  } else if (n > 0) {
+    _mm256_maskstore_ps(dst, avx2::first_words(n), avx2::widened(T(), avx2::load_first_bits(n, src)));
   }
-  if (i == n) return;
-  __m128i bits = _mm_setzero_si128();
-  std::memcpy(&bits, src + i, (n - i) * sizeof(T));
-  const __m256 last = avx2::widened(T(), bits);
-  std::memcpy(dst + i, &last, (n - i) * sizeof(float));
 }
 
 }  // namespace
