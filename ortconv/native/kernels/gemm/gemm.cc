@@ -34,8 +34,8 @@ const GemmKernel& get_gemm_kernel([[maybe_unused]] const ArchFlags& arch) {
 #define GEMM_KERNEL_WIDENS(flag, name, mr)         \
   DEFINE_KERNEL(float, name, mr, name, name, name) \
   if (flag) return k_##name;
-#define GEMM_KERNEL_WIDENS_AND_STRIPS(flag, name, mr)    \
-  DEFINE_KERNEL(float, name, mr, name, name, name, true) \
+#define GEMM_KERNEL_WIDENS_AND_STRIPS(flag, name, mr)          \
+  DEFINE_KERNEL(float, name, mr, name, name, name, true, true) \
   if (flag) return k_##name;
 #include "kernels/gemm/kernels.inc"
 #undef GEMM_KERNEL

@@ -16,6 +16,9 @@
 
 namespace ortconv::kernels {
 
+// What sums are rounded to.
+enum class Rounding : char { kNone, kFloat16, kBfloat16 };
+
 // c[r][n] (+)= sum over tap, k of a[tap][k][r] * b[tap_offset[tap] + k * ldb + n]   for r < rows, n < cols.
 //
 // rows: 1..mr of the kernel; a is packed [taps][k][lda], of which the first rows are used.
@@ -48,6 +51,10 @@ struct BasicGemmArgs {
   // strips, and ldb is kGemmColumns. Or zero.
   T* copy_of_b = nullptr;
   int64_t strip_step = 0;
+  // For kernels that round: the rows of c are of numbers of 16 bits, which sums are rounded to, with the bias of their
+  // row; null: none. Nothing is accumulated then.
+  Rounding rounding = Rounding::kNone;
+  const Sum<T>* bias = nullptr;
 };
 template <class T, class B = T>
 using BasicGemmFn = void (*)(const BasicGemmArgs<T, B>&);
@@ -63,6 +70,7 @@ struct BasicGemmKernel {
   BasicGemmFn<T, Float16> run_f16 = nullptr;
   BasicGemmFn<T, Bfloat16> run_bf16 = nullptr;
   bool takes_strips = false;  // whether it reads them, and writes copy_of_b
+  bool rounds = false;        // if told to
 
   // The function for such a B; null where there is none.
   template <class B>

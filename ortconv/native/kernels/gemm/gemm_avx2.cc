@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/gemm/gemm.h"
@@ -107,6 +108,19 @@ auto load_last(int64_t lanes, const B* b, [[maybe_unused]] bool has_before) {
   }
 }
 
+// Rounds sums into the rows of numbers of type Number that g.c points to.
+template <class Number, int R, int V, class B>
+ORTCONV_ALWAYS_INLINE inline void store_rounded(const BasicGemmArgs<float, B>& g, int64_t n0,
+                                                const __m256 (&sums)[R][V]) {
+  ORTCONV_UNROLL
+  for (int r = 0; r < R; ++r) {
+    Number* const row = reinterpret_cast<Number*>(g.c[r]) + n0;
+    const __m256 bias = avx2::broadcast(g.bias == nullptr ? -0.0f : g.bias[r]);  // which changes nothing
+    ORTCONV_UNROLL
+    for (int v = 0; v < V; ++v) avx2::store(row + kLanes<float> * v, avx2::add(sums[r][v], bias));
+  }
+}
+
 // R rows by V vectors: at most 12 accumulators, with vectors of B and a broadcast in 16 registers. In the last tile of
 // a row the last vector of B may have fewer lanes.
 template <int R, int V, bool kLast, class Rows, class T, class B>
@@ -188,6 +202,10 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0) {
       ORTCONV_UNROLL
       for (int v = 0; v < V; ++v) avx2::store(sums[r] + kLanes<T> * v, acc[r][v]);
     }
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (g.rounding == Rounding::kFloat16) return store_rounded<Float16>(g, n0, acc);
+    if (g.rounding == Rounding::kBfloat16) return store_rounded<Bfloat16>(g, n0, acc);
   }
   // Copies, as for all the compiler knows what follows may write to g.c.
   Sum<T>* c[R];

@@ -56,8 +56,7 @@ void run(const Plan& plan, const ConvProblem& full, const void* src, const void*
         plan, full, geo, im2col::Kernels<T>(plan.arch), static_cast<const T*>(bias), static_cast<T*>(dst)};
     const auto run_parts = [&](const auto* in) {
       using In = std::remove_cv_t<std::remove_pointer_t<decltype(in)>>;
-      const Operands<In> operands{
-          plan, full, geo, im2col::Kernels<In>(plan.arch), in, weights, static_cast<Cell*>(dst), lists.get()};
+      const Operands<In> operands{plan, full, geo, im2col::Kernels<In>(plan.arch), in, weights, bias, dst, lists.get()};
       const std::shared_ptr<const StepLists> steps =
           geo.in_steps ? plan.steps(geo, geo.together(bias != nullptr)) : nullptr;
       const int64_t slices = geo.num_slices(parallel.threads);

@@ -123,7 +123,7 @@ void Geometry::lay_out_scratch(const Plan& plan) {
   transposed = slice.add<Cell>(transposed_size + (by_rows ? beyond : 0));
   totals = slice.add<Cell>(!im2col::has_totals(plan.ic) ? 0 : wide ? transposed_size : tile_rows * pitch);
   sums = slice.add<Cell>(in_dst || by_rows ? 0 : block_channels * channel_size + beyond);
-  rounded = slice.add<T>(std::is_same_v<T, Cell> || in_steps ? 0 : block_channels * channel_size);
+  rounded = slice.add<T>(std::is_same_v<T, Cell> || in_steps || in_dst ? 0 : block_channels * channel_size);
   bias = slice.add<Cell>(block_channels);
   gap = slice.add<Cell>(block_channels);
   repeated = slice.add<Cell>(std::max(kMostPhases, axis[ndims - 1].slots));

@@ -36,7 +36,8 @@ struct Operands {
   const im2col::Kernels<In> kernels;
   const In* src;
   const void* packed;  // weights
-  Sum<In>* dst;        // where its numbers are those of sums
+  const void* bias;    // of dst's type, or null
+  void* dst;
   const TileLists* lists;
 };
 

@@ -40,12 +40,12 @@ Multiplication::Multiplication(const Plan& plan, const ConvProblem& p) : Writing
   dots = prefers_dots(plan, p);
   wide = dots || prefers_wide(plan);
   choose_reading(plan, p);
-  in_dst = may_multiply_into_dst(plan);
   by_rows = takes_steps && sums_by_rows();
   in_steps |= by_rows;
   panel_height = dots ? 1 : wide ? wide_height(plan, p) : plan.height;
   tile_columns = std::min(most_columns, align_up(std::max<int64_t>(1, positions()), kGemmColumns));
   choose_depth(plan, p);
+  in_dst = may_multiply_into_dst(plan, p);
 }
 
 void Multiplication::count_sums() {
@@ -216,10 +216,12 @@ bool Multiplication::pays_without_prefetch(const Plan& plan, int64_t row, int64_
 
 // Whether products are sums of dst that lie there as in src. Not where most of a row is what does not fill whole
 // vectors, which is copied.
-bool Multiplication::may_multiply_into_dst(const Plan& plan) const {
+bool Multiplication::may_multiply_into_dst(const Plan& plan, const ConvProblem& p) const {
   constexpr int64_t kLeastPositions = 3 * kGemmColumns;
-  if (!direct || wide || slots > 1 || size_of(plan.dtype) < sizeof(float)) return false;
-  if (positions() < kLeastPositions) return false;
+  if (!direct || wide || slots > 1 || positions() < kLeastPositions) return false;
+  if (size_of(plan.dtype) < sizeof(float)) {  // whole sums only can be rounded
+    if (plan.rounding == Rounding::kNone || depth < plan.ic || !p.activation.is_identity()) return false;
+  }
   int64_t dst_step = 1;
   for (int a = ndims - 1; a >= 0; --a) {
     if (axis[a].stride > 1 || (axis[a].dst_x != dst_step && axis[a].dst_size > 1)) return false;

@@ -19,7 +19,7 @@ struct Multiplication : Writing {
   int64_t inner_x;         // positions of src of one of the first axis
   int64_t slots, inner_j;  // of all axes; sums of one of the first axis in one slot
   bool direct;             // every sum is of one tap and the GEMM writes it
-  bool in_dst;             // the same in dst, whose positions are those of src
+  bool in_dst;             // the same in dst, whose positions are those of src, rounded if it has 16 bits
   // The weights are the B operand of the GEMM, in wide panels, or single rows of them are multiplied with a single
   // position (dots). The result is transposed.
   bool wide, dots;
@@ -51,7 +51,7 @@ struct Multiplication : Writing {
   void choose_columns_in_place(const Plan& plan);
   bool pays_in_place(const Plan& plan, const ConvProblem& p) const;
   bool pays_without_prefetch(const Plan& plan, int64_t row, int64_t bytes) const;
-  bool may_multiply_into_dst(const Plan& plan) const;
+  bool may_multiply_into_dst(const Plan& plan, const ConvProblem& p) const;
   bool sums_by_rows() const;
   void choose_depth(const Plan& plan, const ConvProblem& p);
 };

@@ -216,8 +216,14 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
       continue;
     }
     // The slots are those of the taps.
-    c[r] = out_.sums + channel * out_.channel_pitch + tap * geo_.slot_size + tile.begin - columns_.begin;
+    const int64_t at = channel * out_.channel_pitch + tap * geo_.slot_size + tile.begin - columns_.begin;
+    c[r] = geo_.in_dst ? moved_in_dst(reinterpret_cast<Cell*>(out_.dst), at) : out_.sums + at;
     if (++tap == plan_.taps) tap = 0, ++channel;
+  }
+  Cell bias[kMaxRows];
+  if (geo_.in_dst && sizeof(Cell) != size_of(plan_.dtype)) {
+    args.rounding = plan_.rounding;
+    args.bias = load_bias({begin, end}, bias);
   }
   const int64_t first_row = part_.group * plan_.rows() + panel_begin;
   const Cell* a = weights_from<Cell>(first_row * plan_.ic + source.channel * lda + (begin - panel_begin));
@@ -229,7 +235,7 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
   const auto of_src = [&](const In* b, int64_t ldb, int64_t columns, Cell* const* out) {
     BasicGemmArgs<Cell, In> g{rows, columns, 1,          args.k,         args.a, b, args.tap_offset,
                               ldb,  out,     args.piece, args.accumulate};
-    g.lda = lda, g.far_a = args.far_a;
+    g.lda = lda, g.far_a = args.far_a, g.rounding = args.rounding, g.bias = args.bias;
     return g;
   };
   for (int64_t k = 0; k < source.depth; k += geo_.depth) {
@@ -255,7 +261,7 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
       args.cols = align_up(columns, granule), args.ldb = whole_vectors(std::min(columns, geo_.strip));
       args.b = source.copied + column * source.depth + k * args.ldb;
       args.c = out;
-      for (int64_t r = 0; r < rows; ++r) out[r] = c[r] + column;
+      for (int64_t r = 0; r < rows; ++r) out[r] = geo_.in_dst ? moved_in_dst(c[r], column) : c[r] + column;
       multiply_columns(args);
     };
     if (!plan_.takes_strips) {
@@ -275,32 +281,56 @@ void Multiplier<In>::multiply_panel(const Tile& tile, int64_t panel, const Sourc
   }
 }
 
+// Moves a row of sums by n of the numbers that dst has.
+template <class In>
+auto Multiplier<In>::moved_in_dst(Cell* row, int64_t n) const -> Cell* {
+  return reinterpret_cast<Cell*>(reinterpret_cast<char*>(row) + n * static_cast<int64_t>(size_of(plan_.dtype)));
+}
+
+// Returns the bias of some rows, of channels of dst of 16 bits, in `to`; null if there is none.
+template <class In>
+auto Multiplier<In>::load_bias(const Rows& rows, Cell* to) const -> const Cell* {
+  if (operands_.bias == nullptr) return nullptr;
+  with_float_type(plan_.dtype, [&](auto zero) {
+    const auto* const bias = static_cast<const decltype(zero)*>(operands_.bias) + part_.group * plan_.oc;
+    for (int64_t row = rows.begin; row < rows.end; ++row) to[row - rows.begin] = static_cast<Cell>(widen(bias[row]));
+  });
+  return to;
+}
+
 // Calls the GEMM, which writes whole vectors: in dst, what lies beyond the last column are other channels.
 template <class In>
 template <class B>
-void Multiplier<In>::multiply_columns(const BasicGemmArgs<Cell, B>& all) const {
+void Multiplier<In>::multiply_columns(const BasicGemmArgs<Cell, B>& args) const {
+  if (!geo_.in_dst || args.cols % kGemmColumns == 0) return operands_.kernels.gemm.template of<B>()(args);
+  args.rounding == Rounding::kNone ? multiply_into_dst<Cell>(args) : multiply_into_dst<Float16>(args);
+}
+
+// Number: as large as those of dst.
+template <class In>
+template <class Number, class B>
+void Multiplier<In>::multiply_into_dst(const BasicGemmArgs<Cell, B>& all) const {
   const auto run = operands_.kernels.gemm.template of<B>();
   const int64_t whole = all.cols / kGemmColumns * kGemmColumns, rest_columns = all.cols - whole;
-  if (!geo_.in_dst || rest_columns == 0) return run(all);
   BasicGemmArgs<Cell, B> args = all;
   if (whole > 0) {
     args.cols = whole;
     run(args);
   }
-  Cell rest[kMaxRows][kGemmColumns];
+  Number rest[kMaxRows][kGemmColumns];
   Cell* c[kMaxRows];
+  const auto in_dst = [&](int64_t r) { return reinterpret_cast<Number*>(all.c[r]) + whole; };
   for (int64_t r = 0; r < args.rows; ++r) {
-    c[r] = rest[r];
+    c[r] = reinterpret_cast<Cell*>(rest[r]);
     if (!args.accumulate) continue;
-    std::fill_n(rest[r], kGemmColumns, Cell());
-    std::copy_n(args.c[r] + whole, rest_columns, rest[r]);
+    std::fill_n(rest[r], kGemmColumns, Number());
+    std::copy_n(in_dst(r), rest_columns, rest[r]);
   }
-  Cell* const* out = args.c;
   args.cols = rest_columns;
   args.b += args.strip_step == 0 ? whole : whole / kGemmColumns * args.strip_step;
   args.c = c;
   run(args);
-  for (int64_t r = 0; r < args.rows; ++r) std::copy_n(rest[r], rest_columns, out[r] + whole);
+  for (int64_t r = 0; r < args.rows; ++r) std::copy_n(rest[r], rest_columns, in_dst(r));
 }
 
 #define INSTANTIATE(In) template class Multiplier<In>;

@@ -8,11 +8,12 @@
 namespace ortconv::kernels::gemm_col2im {
 
 // Where the products of a part go: rows for one tile, and before these are transposed; sums of several calls of the
-// GEMM; the sums of the part, where these are the products.
+// GEMM; the sums of the part, where these are the products, in the scratch or in dst.
 template <class Cell>
 struct ProductRoom {
   Cell *products, *transposed, *totals, *sums;
-  int64_t channel_pitch;  // of sums
+  char* dst;              // of the part, where its numbers are the sums
+  int64_t channel_pitch;  // of the sums
 };
 
 template <class In>
@@ -56,8 +57,12 @@ class Multiplier {
   };
   Rows rows_of(const Tile& tile, int64_t panel) const;
   bool multiplies_first_panel(const Tile& tile) const;
+  Cell* moved_in_dst(Cell* row, int64_t n) const;
+  const Cell* load_bias(const Rows& rows, Cell* to) const;
   template <class B>
-  void multiply_columns(const BasicGemmArgs<Cell, B>& all) const;
+  void multiply_columns(const BasicGemmArgs<Cell, B>& args) const;
+  template <class Number, class B>
+  void multiply_into_dst(const BasicGemmArgs<Cell, B>& all) const;
   template <class Weight>
   void multiply_wide_panel(const Tile& tile, int64_t panel, const Source& source,
                            BasicGemmArgs<Cell, Weight> args) const;

@@ -64,6 +64,11 @@ void pack_wide(const Plan& plan, const Cell* packed, int64_t height, Out* out) {
   }
 }
 
+Rounding rounding_to(DataType dtype) {
+  if (dtype == DataType::kFloat16) return Rounding::kFloat16;
+  return dtype == DataType::kBfloat16 ? Rounding::kBfloat16 : Rounding::kNone;
+}
+
 }  // namespace
 
 Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
@@ -75,6 +80,7 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
   height = even_height(rows(), mr);
   widens = (dtype == DataType::kFloat16 && gemm.of<Float16>() != nullptr) ||
            (dtype == DataType::kBfloat16 && gemm.of<Bfloat16>() != nullptr);
+  rounding = gemm.rounds ? rounding_to(dtype) : Rounding::kNone;
 }
 
 size_t Plan::bytes_in(int64_t height) const {

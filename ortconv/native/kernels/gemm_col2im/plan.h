@@ -30,6 +30,7 @@ struct Plan {
   int64_t height;     // rows of a panel; the last one of a group may have fewer
   bool widens;        // the GEMM takes a B of the 16 bits that src and weights have
   bool takes_strips;  // the GEMM takes strips of B, which it may copy as it reads B
+  Rounding rounding;  // of sums by the GEMM, if it can, to the 16 bits that dst has
   Buffer packed;      // panels; empty when the weights are not constant
 
   Plan(const ConvProblem& static_part, DataType dtype, const ArchFlags& arch);

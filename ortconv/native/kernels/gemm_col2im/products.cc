@@ -57,12 +57,18 @@ class Worker {
 template <class In>
 auto Worker<In>::room_of(const Operands<In>& operands, const Part& part, char* slice, char* sums) -> ProductRoom<Cell> {
   const Geometry& geo = operands.geometry;
-  ProductRoom<Cell> room{at<Cell>(slice, geo.products), at<Cell>(slice, geo.transposed), at<Cell>(slice, geo.totals),
-                         at<Cell>(sums, geo.sums), geo.channel_size};
+  ProductRoom<Cell> room{at<Cell>(slice, geo.products),
+                         at<Cell>(slice, geo.transposed),
+                         at<Cell>(slice, geo.totals),
+                         at<Cell>(sums, geo.sums),
+                         nullptr,
+                         geo.channel_size};
   if (geo.in_dst) {
     room.channel_pitch = operands.problem.dst_c;
-    room.sums = operands.dst + part.image * operands.problem.dst_n +
-                (part.group * operands.plan.oc + part.channel) * room.channel_pitch + part.j_begin * geo.inner_j;
+    const int64_t first = part.image * operands.problem.dst_n +
+                          (part.group * operands.plan.oc + part.channel) * room.channel_pitch +
+                          part.j_begin * geo.inner_j;
+    room.dst = static_cast<char*>(operands.dst) + first * static_cast<int64_t>(size_of(operands.plan.dtype));
   }
   return room;
 }

@@ -125,9 +125,10 @@ void Store<T>::store_steps() {
   past_caches.finish();
 }
 
-// Adds the bias to sums that are in dst, and activates them.
+// Adds the bias to sums that are in dst, and activates them. Those that the GEMM rounded have their bias.
 template <class T>
 void Store<T>::finish_in_dst() const {
+  if (!std::is_same_v<T, Cell>) return;
   const int64_t count = part_.j_count * geo_.inner_j;
   for (int64_t c = 0; c < part_.channels; ++c) {
     T* row = dst_ + c * dst_c_;

@@ -143,6 +143,25 @@ TEST(chosen_problems) {
   }
 }
 
+// Single taps whose sums the GEMM may round into dst: of images, of groups, of src that is copied, of many channels.
+TEST(plain_products_of_16_bits) {
+  CaseMaker maker(41);
+  const Sizes plain[] = {
+      {{2, 5, 61}, {5, 9, 1}, {1}, {1}, {0, 0}},       {{1, 14, 7, 9}, {14, 70, 1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+      {{2, 12, 100}, {12, 8, 1}, {1}, {1}, {0, 0}, 4}, {{1, 70, 23, 13}, {70, 90, 1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+      {{1, 1, 2000}, {1, 50, 1}, {1}, {1}, {0, 0}},    {{1, 1300, 130}, {1300, 7, 1}, {1}, {1}, {0, 0}},
+  };
+  for (const Sizes& sizes : plain) {
+    Case c = case_of(sizes);
+    for (const bool bias : {true, false}) {
+      c.bias = bias;
+      test::check<Family, Float16>(maker, c, DataType::kFloat16);
+      test::check<Family, Bfloat16>(maker, c, DataType::kBfloat16);
+    }
+    test::check_threads<Family>(c);
+  }
+}
+
 // A problem of one image whose numbers lie one after the other.
 ConvProblem dense_problem(int64_t ic, int64_t oc, const std::vector<int64_t>& src, const std::vector<int64_t>& ker,
                           const std::vector<int64_t>& strides, const std::vector<int64_t>& pads,

@@ -177,6 +177,40 @@ void check_strips(const BasicGemmKernel<T>& kernel, int64_t rows, int64_t cols, 
   }
 }
 
+// A GEMM that rounds gives the sums of one that does not, with the bias, rounded.
+template <class Number, class B>
+void check_rounded(const GemmKernel& kernel, Rounding rounding, int64_t rows, int64_t cols, bool has_bias) {
+  constexpr int64_t kDepth = 9;
+  const int64_t no_offset = 0, whole = align_up(cols, kGemmColumns);
+  std::mt19937 random(4);
+  const std::vector<float> a = random_operands<float>(random, kDepth * rows),
+                           bias = random_operands<float>(random, rows);
+  const std::vector<B> b = random_operands<B>(random, kDepth * cols);
+  std::vector<float> sums(rows * whole);
+  std::vector<Number> rounded(rows * whole);
+  std::vector<float*> sum_rows, rounded_rows;
+  for (int64_t r = 0; r < rows; ++r) {
+    sum_rows.push_back(sums.data() + r * whole);
+    rounded_rows.push_back(reinterpret_cast<float*>(rounded.data() + r * whole));
+  }
+  BasicGemmArgs<float, B> args{rows, cols, 1, kDepth, a.data(), b.data(), &no_offset, cols, sum_rows.data(), 7, false};
+  kernel.of<B>()(args);
+  args.c = rounded_rows.data(), args.rounding = rounding, args.bias = has_bias ? bias.data() : nullptr;
+  kernel.of<B>()(args);
+  ++checked;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t n = 0; n < cols; ++n) {
+      Number want;
+      round_to(&want, sums[r * whole + n] + (has_bias ? bias[r] : -0.0f));
+      if (rounded[r * whole + n].bits == want.bits) continue;
+      ++failures;
+      std::printf("FAIL %s rows %ld cols %ld: rounded otherwise\n", kernel.name, static_cast<long>(rows),
+                  static_cast<long>(cols));
+      return;
+    }
+  }
+}
+
 template <class T>
 void check_all(const BasicGemmKernel<T>& kernel) {
   for (int64_t rows = 1; rows <= kernel.mr; ++rows) {
@@ -190,6 +224,13 @@ void check_all(const BasicGemmKernel<T>& kernel) {
               check<Bfloat16>(kernel, rows, cols, taps, k, accumulate);
             }
           }
+        }
+      }
+      if constexpr (std::is_same_v<T, float>) {
+        for (int i = 0; kernel.rounds && i < 2; ++i) {
+          check_rounded<Float16, float>(kernel, Rounding::kFloat16, rows, cols, i == 0);
+          check_rounded<Float16, Float16>(kernel, Rounding::kFloat16, rows, cols, i == 0);
+          check_rounded<Bfloat16, Bfloat16>(kernel, Rounding::kBfloat16, rows, cols, i == 0);
         }
       }
       if (cols % kGemmColumns != 0) continue;
