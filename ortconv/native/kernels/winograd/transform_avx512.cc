@@ -102,11 +102,12 @@ void interleave(const float* src, int64_t src_stride, int64_t n, int64_t begin, 
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
   const __m512 bias16 = _mm512_set1_ps(bias);
   for (int64_t i = 0; i < n; i += kLanes) {
+    const __mmask16 inside = avx512::first<float>(std::min<int64_t>(n - i, kLanes));
     __m512d half[2][H];
     ORTCONV_UNROLL
     for (int h = 0; h < H; ++h) {
-      const __m512 a = _mm512_add_ps(_mm512_loadu_ps(src + 2 * h * src_stride + i), bias16);
-      const __m512 b = _mm512_add_ps(_mm512_loadu_ps(src + (2 * h + 1) * src_stride + i), bias16);
+      const __m512 a = avx512::add(avx512::load(inside, src + 2 * h * src_stride + i), bias16);
+      const __m512 b = avx512::add(avx512::load(inside, src + (2 * h + 1) * src_stride + i), bias16);
       half[0][h] = _mm512_castps_pd(_mm512_permutex2var_ps(a, low, b));
       half[1][h] = _mm512_castps_pd(_mm512_permutex2var_ps(a, high, b));
     }
