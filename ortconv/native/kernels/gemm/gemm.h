@@ -51,8 +51,8 @@ struct BasicGemmArgs {
   // strips, and ldb is kGemmColumns. Or zero.
   T* copy_of_b = nullptr;
   int64_t strip_step = 0;
-  // For kernels that round: the rows of c are of numbers of 16 bits, which sums are rounded to, with the bias of their
-  // row; null: none. Nothing is accumulated then.
+  // For kernels that round: the rows of c are of numbers of 16 bits, of B's type if that has 16 bits, which sums are
+  // rounded to, with the bias of their row; null: none. Nothing is accumulated then.
   Rounding rounding = Rounding::kNone;
   const Sum<T>* bias = nullptr;
 };
@@ -70,7 +70,9 @@ struct BasicGemmKernel {
   BasicGemmFn<T, Float16> run_f16 = nullptr;
   BasicGemmFn<T, Bfloat16> run_bf16 = nullptr;
   bool takes_strips = false;  // whether it reads them, and writes copy_of_b
-  bool rounds = false;        // if told to
+
+  // Whether it rounds sums if told to: those that widen a B of 16 bits do.
+  bool rounds() const { return run_f16 != nullptr; }
 
   // The function for such a B; null where there is none.
   template <class B>

@@ -36,8 +36,8 @@ constexpr int kMostVectors = 28;  // of accumulators
 
 // R rows by V vectors: R * V accumulators, V vectors of B and a broadcast in 32 registers. `sums` has room for the
 // former; an array of the function's own would be taken apart and copied to and fro. In the last tile of a row the last
-// vector of B may have fewer lanes.
-template <int R, int V, Far kFar, class T, class B>
+// vector of B may have fewer lanes. Out: what the rows of c hold, sums or numbers of 16 bits.
+template <int R, int V, Far kFar, class Out, class T, class B>
 void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
   static_assert(R * V <= kMostVectors);
   using Vector = decltype(avx512::zero<T>());
@@ -104,6 +104,16 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
       for (int v = 0; v < V; ++v) avx512::store(sums + (r * V + v) * kLanes<T>, acc[r][v]);
     }
   }
+  if constexpr (sizeof(Out) < sizeof(Sum<T>)) {
+    ORTCONV_UNROLL
+    for (int r = 0; r < R; ++r) {
+      Out* const c = reinterpret_cast<Out*>(g.c[r]) + n0;
+      const Vector bias = avx512::broadcast(g.bias == nullptr ? -0.0f : g.bias[r]);  // which changes nothing
+      ORTCONV_UNROLL
+      for (int v = 0; v < V; ++v) avx512::store(c + kLanes<T> * v, avx512::add(acc[r][v], bias));
+    }
+    return;
+  }
   if (g.accumulate) {
     ORTCONV_UNROLL
     for (int r = 0; r < R; ++r) {
@@ -119,23 +129,24 @@ void tile(const BasicGemmArgs<T, B>& g, int64_t n0, Sum<T>* sums) {
 }
 
 // Fewer rows leave registers for more columns: at least 8 independent sums hide the latency of an FMA.
-template <int R, Far kFar, class T, class B>
+template <int R, Far kFar, class Out, class T, class B>
 void rows(const BasicGemmArgs<T, B>& g, Sum<T>* sums) {
   constexpr int kVectors = R <= 6 ? 4 : R <= 9 ? 3 : 2;
   static constexpr void (*kTail[])(const BasicGemmArgs<T, B>&, int64_t, Sum<T>*) = {
-      tile<R, 1, kFar, T, B>, tile<R, 2, kFar, T, B>, tile<R, std::min(3, kVectors), kFar, T, B>,
-      tile<R, kVectors, kFar, T, B>};
+      tile<R, 1, kFar, Out, T, B>, tile<R, 2, kFar, Out, T, B>, tile<R, std::min(3, kVectors), kFar, Out, T, B>,
+      tile<R, kVectors, kFar, Out, T, B>};
   int64_t n = 0;
-  for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFar>(g, n, sums);
+  for (; n + kVectors * kLanes<T> <= g.cols; n += kVectors * kLanes<T>) tile<R, kVectors, kFar, Out>(g, n, sums);
   if (n < g.cols) kTail[(g.cols - n - 1) / kLanes<T>](g, n, sums);
 }
 
-template <Far kFar, class T, class B>
+template <Far kFar, class Out, class T, class B>
 void any_rows(const BasicGemmArgs<T, B>& g) {
   static constexpr void (*kRows[])(const BasicGemmArgs<T, B>&, Sum<T>*) = {
-      rows<1, kFar, T, B>,  rows<2, kFar, T, B>,  rows<3, kFar, T, B>,  rows<4, kFar, T, B>, rows<5, kFar, T, B>,
-      rows<6, kFar, T, B>,  rows<7, kFar, T, B>,  rows<8, kFar, T, B>,  rows<9, kFar, T, B>, rows<10, kFar, T, B>,
-      rows<11, kFar, T, B>, rows<12, kFar, T, B>, rows<13, kFar, T, B>, rows<14, kFar, T, B>};
+      rows<1, kFar, Out, T, B>,  rows<2, kFar, Out, T, B>,  rows<3, kFar, Out, T, B>,  rows<4, kFar, Out, T, B>,
+      rows<5, kFar, Out, T, B>,  rows<6, kFar, Out, T, B>,  rows<7, kFar, Out, T, B>,  rows<8, kFar, Out, T, B>,
+      rows<9, kFar, Out, T, B>,  rows<10, kFar, Out, T, B>, rows<11, kFar, Out, T, B>, rows<12, kFar, Out, T, B>,
+      rows<13, kFar, Out, T, B>, rows<14, kFar, Out, T, B>};
   alignas(64) Sum<T> sums[kMostVectors * kLanes<T>];
   kRows[g.rows - 1](g, sums);
 }
@@ -143,13 +154,13 @@ void any_rows(const BasicGemmArgs<T, B>& g) {
 template <class T>
 void gemm(const BasicGemmArgs<T>& g) {
   if (g.far_b) {
-    any_rows<Far::kB>(g);
+    any_rows<Far::kB, Sum<T>>(g);
   } else if (g.far_a) {
-    any_rows<Far::kA>(g);
+    any_rows<Far::kA, Sum<T>>(g);
   } else if (g.next != nullptr || g.lda != g.rows) {
-    any_rows<Far::kNext>(g);
+    any_rows<Far::kNext, Sum<T>>(g);
   } else {
-    any_rows<Far::kNone>(g);
+    any_rows<Far::kNone, Sum<T>>(g);
   }
 }
 

@@ -80,7 +80,7 @@ Plan::Plan(const ConvProblem& p, DataType dtype, const ArchFlags& arch)
   height = even_height(rows(), mr);
   widens = (dtype == DataType::kFloat16 && gemm.of<Float16>() != nullptr) ||
            (dtype == DataType::kBfloat16 && gemm.of<Bfloat16>() != nullptr);
-  rounding = gemm.rounds ? rounding_to(dtype) : Rounding::kNone;
+  rounding = gemm.rounds() ? rounding_to(dtype) : Rounding::kNone;
 }
 
 size_t Plan::bytes_in(int64_t height) const {

@@ -227,7 +227,7 @@ void check_all(const BasicGemmKernel<T>& kernel) {
         }
       }
       if constexpr (std::is_same_v<T, float>) {
-        for (int i = 0; kernel.rounds && i < 2; ++i) {
+        for (int i = 0; kernel.rounds() && i < 2; ++i) {
           check_rounded<Float16, float>(kernel, Rounding::kFloat16, rows, cols, i == 0);
           check_rounded<Float16, Float16>(kernel, Rounding::kFloat16, rows, cols, i == 0);
           check_rounded<Bfloat16, Bfloat16>(kernel, Rounding::kBfloat16, rows, cols, i == 0);
