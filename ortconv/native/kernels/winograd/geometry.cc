@@ -10,8 +10,8 @@ namespace ortconv::kernels::winograd {
 namespace {
 
 // What a block of tiles has at most, and floats of the src that is transformed for it. They stay in L2 with its
-// products. Products of AVX2 take longer than reading src from L3, and larger blocks read the weights less often; but
-// several threads, which then have a block together, transform it twice.
+// products. Where L3 is fast, products take longer than reading src from it, and larger blocks read the weights less
+// often; but several threads, which then have a block together, transform it twice.
 struct Most {
   int64_t tiles, source;
 };

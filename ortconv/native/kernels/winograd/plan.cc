@@ -208,7 +208,7 @@ bool plan_sizes(Op op, const ConvProblem& p, Windows windows, int summed, DataTy
   plan_pieces(*plan);
   const int64_t block_oc = std::clamp<int64_t>(kBlockRows / most_classes, 1, plan->oc);
   plan->num_blocks = (plan->oc + block_oc - 1) / block_oc;
-  plan->far_source = !arch.avx512 && !arch.slow_l3;
+  plan->far_source = !arch.slow_l3;
   plan->gemm = &get_gemm_kernel(arch);
   plan->interleave = &get_interleave_kernel(arch);
   plan->activate = &get_epilogue_kernel(arch);
