@@ -50,6 +50,8 @@ class GemmCol2im : public Packed<gemm_col2im::make_plan, gemm_col2im::scratch_by
     const double share = geo.copied_by_gemm ? 0.25 : geo.in_strips && geo.dense ? 0.6 : 1;
     work.copied = (geo.reads_in_place ? 0 : share * groups * images * positions * ic * copies) +
                   (node().wei == nullptr ? weight_count(p) : 0);
+    // Rows of sums, one of each position, are transposed.
+    if (geo.wide && !geo.by_rows && positions > 1) work.copied += groups * images * positions * rows;
     // All of a src of 16 bits may be widened before, which takes less time for a number than a copy.
     constexpr double kWidened = 0.3;
     if (size_of(sizes().dtype) < sizeof(float) && !geo.narrow) work.copied += kWidened * src_count(p);
