@@ -5,7 +5,7 @@
 //
 // A new kernel supplies one function of type BasicGemmFn in a file named after its ISA and one row in kernels.inc, in
 // kernels_f64.inc or, for pairs of bf16 numbers, in kernels_pairs.inc. One for floats may also supply functions for a B
-// of 16 bits, which is widened as it is read.
+// of 16 bits, which is widened as it is read; all of its functions then round sums to 16 bits if told to.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,7 @@ struct BasicGemmKernel {
   BasicGemmFn<T, Bfloat16> run_bf16 = nullptr;
   bool takes_strips = false;  // whether it reads them, and writes copy_of_b
 
-  // Whether it rounds sums if told to: those that widen a B of 16 bits do.
+  // Whether it rounds sums if told to.
   bool rounds() const { return run_f16 != nullptr; }
 
   // The function for such a B; null where there is none.

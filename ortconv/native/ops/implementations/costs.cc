@@ -37,7 +37,7 @@ constexpr Costs kAvx2[] = {
 // row of winograd was fitted again to 140 layers of many channels, what a run of it takes to 87 smaller ones on an
 // Intel Xeon, and its transforms there to 105; products and bytes of tapwise to 700 shapes, and its products to 110 on
 // that Intel Xeon; those of phases to 1,300 shapes on it. The rows of sliding_rows and columns were last moved, on the
-// Zen 4, so that choices among 1,160 shapes and the benchmark's lose least: 2.8% of 630 random ones and 530 with the
+// Zen 4, so that choices among 1,160 shapes and the benchmark's lose least: 2.7% of 630 random ones and 530 with the
 // sizes of layers, and 3.1% before.
 constexpr Costs kAvx512[] = {
     {2e+03, 0, 12, 0, 0.0145, 0.25, 0.0213, 0.577, 0.0153},          // winograd
