@@ -59,9 +59,10 @@ TEST(usual_layers) {
     const std::string strided = Layer(32, 32, 1, 64, 3, 2, 1).chosen(arch);
     EXPECT(strided == "phases" || strided == "gemm_col2im", "k3s2 32>32 64x64: ", strided);
   }
-#if defined(__x86_64__) || defined(_M_X64)  // depth_to_space has no other kernels
+#if defined(__x86_64__) || defined(_M_X64)  // elsewhere kernels have other sizes, or there are none
   EXPECT(Layer(256, 128, 1, 32, 2, 2, 0).chosen(flags(true)) == "depth_to_space", "k2s2 256>128 32x32");
   EXPECT(Layer(256, 128, 1, 32, 2, 2, 0).chosen(flags(false)) == "depth_to_space", "likewise with AVX2");
+  EXPECT(Layer(24, 1200, 1, 2, 6, 1, 0).chosen(flags(true)) == "columns", "k6 24>1200 2x2, sums are not transposed");
 #endif
 }
 
